@@ -1,11 +1,12 @@
 /*
  * The smallest sched_ext scheduler: one queue for all CPUs, first come, first served. A woken task goes to its end, and so
  * does a task whose slice is over. It needs no header of a kernel: the two types it names are completed from the BTF of
- * the kernel that loads it (7.x; the function that queues a task has another name before).
+ * the kernel that loads it.
  *
- * That function is scx_bpf_dsq_insert___v2 in the kernel. libbpf since 1.3 takes what stands behind the last "___" of a
- * program's name for a note of the program's own and asks the kernel for the rest, so the name gets one more; older
- * libraries ask for the whole name. Both are weak, and the one that is there is called.
+ * The function that queues a task is scx_bpf_dsq_insert___v2 in a kernel of 7.x. libbpf since 1.3 takes what stands behind
+ * the last "___" of a program's name for a note of the program's own and asks the kernel for the rest, so the name gets
+ * one more; older libraries ask for the whole name. 6.12 calls it scx_bpf_dispatch. All are weak, and one that is there is
+ * called.
  */
 #define SEC(name) __attribute__((section(name), used))
 #define KSYM __attribute__((section(".ksyms"), weak))
@@ -27,6 +28,7 @@ struct sched_ext_ops {
 
 extern _Bool scx_bpf_dsq_insert___v2___compat(struct task_struct *task, u64 queue, u64 slice, u64 flags) KSYM;
 extern _Bool scx_bpf_dsq_insert___v2(struct task_struct *task, u64 queue, u64 slice, u64 flags) KSYM;
+extern void scx_bpf_dispatch(struct task_struct *task, u64 queue, u64 slice, u64 flags) KSYM;
 
 SEC("struct_ops/enqueue")
 int enqueue(u64 *arguments)
@@ -35,8 +37,10 @@ int enqueue(u64 *arguments)
 
 	if (scx_bpf_dsq_insert___v2___compat)
 		scx_bpf_dsq_insert___v2___compat(task, DSQ_GLOBAL, SLICE_NS, arguments[1]);
-	else
+	else if (scx_bpf_dsq_insert___v2)
 		scx_bpf_dsq_insert___v2(task, DSQ_GLOBAL, SLICE_NS, arguments[1]);
+	else
+		scx_bpf_dispatch(task, DSQ_GLOBAL, SLICE_NS, arguments[1]);
 	return 0;
 }
 

@@ -134,38 +134,64 @@ where
     K: TakesTurns<'s>,
     C: Course<K>,
 {
-    let Some(spec) = kernel.board().turns.as_ref().map(|s| s.spec) else { return Ok(()) };
-    let n = kernel.board().nr_cpus();
-    let first_alarm = draws.purpose("alarm").below(0, spec.alarm_ns.max(1)) + 1;
-    let mut ring = Ring::new(n, spec.alarm_ns, first_alarm);
-    for cpu in (0..n).map(CpuId::from) {
-        ring.reset(cpu, kernel.hardware_timer(cpu).unwrap_or(NEVER));
+    Rounds::begin(kernel, draws).map_or(Ok(()), |mut rounds| rounds.drive(kernel, course, leaps))
+}
+
+/// Whose turn is next. A run may be driven part by part: at the end of a part the turn under way ends, as it does when
+/// a timer expires.
+pub struct Rounds {
+    ring: Ring,
+    spin_ns: u64,
+}
+
+impl Rounds {
+    /// Before the first turn; `None` on a machine whose CPUs do not take turns.
+    pub fn begin<'s>(kernel: &mut impl TakesTurns<'s>, draws: &Stream) -> Option<Rounds> {
+        let spec = kernel.board().turns.as_ref().map(|s| s.spec)?;
+        let n = kernel.board().nr_cpus();
+        let first_alarm = draws.purpose("alarm").below(0, spec.alarm_ns.max(1)) + 1;
+        let mut ring = Ring::new(n, spec.alarm_ns, first_alarm);
+        for cpu in (0..n).map(CpuId::from) {
+            ring.reset(cpu, kernel.hardware_timer(cpu).unwrap_or(NEVER));
+        }
+        while kernel.pop_touched().is_some() {}
+        Some(Rounds { ring, spin_ns: spec.spin_ns })
     }
-    while kernel.pop_touched().is_some() {}
-    while kernel.now() < course.end() {
-        if course.next() <= kernel.now() {
-            course.act(kernel)?;
-        }
-        if leaps {
-            leap(kernel, &ring, spec.spin_ns, course.end().min(course.next()));
-        }
-        match ring.next(kernel.now(), |cpu| kernel.is_awake(cpu)) {
-            Next::Leap(to) => {
-                let to = to.min(course.next()).min(course.end());
-                debug_assert!(to >= kernel.now(), "time leaps back from {} to {to}", kernel.now());
-                kernel.set_now(to);
+
+    /// Lets CPUs act until the end of the course.
+    ///
+    /// # Errors
+    /// A fault that ends the run.
+    pub fn drive<'s, K, C>(&mut self, kernel: &mut K, course: &mut C, leaps: bool) -> Result<()>
+    where
+        K: TakesTurns<'s>,
+        C: Course<K>,
+    {
+        while kernel.now() < course.end() {
+            if course.next() <= kernel.now() {
+                course.act(kernel)?;
             }
-            Next::Turn { cpu, until } => {
-                kernel.take_turn(cpu);
-                let continues = turn(kernel, &mut ring, (cpu, until), spec.spin_ns, course)?;
-                kernel.leave_turn(cpu);
-                if !continues {
-                    return Ok(());
+            if leaps {
+                leap(kernel, &self.ring, self.spin_ns, course.end().min(course.next()));
+            }
+            match self.ring.next(kernel.now(), |cpu| kernel.is_awake(cpu)) {
+                Next::Leap(to) => {
+                    let to = to.min(course.next()).min(course.end());
+                    debug_assert!(to >= kernel.now(), "time leaps back from {} to {to}", kernel.now());
+                    kernel.set_now(to);
+                }
+                Next::Turn { cpu, until } => {
+                    kernel.take_turn(cpu);
+                    let continues = turn(kernel, &mut self.ring, (cpu, until), self.spin_ns, course)?;
+                    kernel.leave_turn(cpu);
+                    if !continues {
+                        return Ok(());
+                    }
                 }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// One turn of `cpu`, up to the given time at the latest; `false` when the run is over.

@@ -39,6 +39,7 @@ pub mod agreement;
 pub mod command_counters;
 pub mod comparison;
 pub mod cpu_profile;
+pub mod growth;
 pub mod knees;
 pub mod metrics;
 pub mod noise;

@@ -22,11 +22,21 @@ const FOLDERS: &[&str] = &["/proc", "/sys", "/tmp", "/run", "/var/lib", "/root"]
 /// The search path for commands if PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
-/// The initramfs for a run. `scheduler`: the program of a sched_ext scheduler, and its path in the guest.
+/// A sched_ext scheduler in a guest.
+pub struct Scheduler {
+    pub program: PathBuf,
+    /// Its path in the guest.
+    pub place: String,
+    /// The configuration of the guest's kernel, and the release: libbpf reads `/boot/config-RELEASE` for options that a
+    /// scheduler asks for.
+    pub config: Option<(PathBuf, String)>,
+}
+
+/// The initramfs for a run.
 ///
 /// # Errors
 /// When this executable, a library or a command can't be read or is not for Linux on x86-64.
-pub fn pack(spec: &Spec, scheduler: Option<(&Path, String)>, boot: &[u8]) -> Result<Vec<u8>> {
+pub fn pack(spec: &Spec, scheduler: Option<&Scheduler>, boot: &[u8]) -> Result<Vec<u8>> {
     let mut base = Archive::default();
     FOLDERS.iter().for_each(|f| base.put(f, Node::Folder));
     // Init has only these devices until it mounts /dev; the console is its standard input and output.
@@ -37,8 +47,13 @@ pub fn pack(spec: &Spec, scheduler: Option<(&Path, String)>, boot: &[u8]) -> Res
     if let Spec::Command(command) = spec {
         packer.programs(command)?;
     }
-    if let Some((program, place)) = scheduler {
-        packer.executable(program, &place)?;
+    if let Some(scheduler) = scheduler {
+        packer.executable(&scheduler.program, &scheduler.place)?;
+        if let Some((config, release)) = &scheduler.config {
+            let content = std::fs::read(config).map_err(|e| Error::io(config, "read", &e))?;
+            let place = format!("/boot/config-{release}");
+            packer.archive.put(&place, Node::File { content, executable: false });
+        }
     }
     let mut bytes = packer.archive.bytes();
     let mut second = Archive::default();

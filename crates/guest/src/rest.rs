@@ -108,7 +108,7 @@ fn boot(
 ) -> Result<Option<Rest>> {
     let boot = Boot { settle: SETTLE, llc_balancing_off: guest.setup(machine).llc_balancing_off, job: None };
     let place = Place::new()?;
-    place.pack(request, &boot)?;
+    place.pack(&guest.image, request, &boot)?;
     let memory = qemu::nodes(guest.memory_mb, &machine.topology)
         .into_iter()
         .map(|bytes| {

@@ -2,13 +2,14 @@
 //! machine. A deterministic guest continues from its rest ([`crate::rest`]); a guest in real time boots for each run.
 
 use crate::counter::Counter;
+use crate::initramfs::Scheduler;
 use crate::job::{Answer, Boot, Job, Reply, parted};
 use crate::limits::{self, Limits};
 use crate::qemu::{self, Files, Way};
 use crate::rest::{AtRest, Rest};
 use crate::wake::{self, SETTLE};
 use crate::watch::{self, Left, Outputs};
-use crate::{Guest, Mode, initramfs, llc, shape, symptoms};
+use crate::{Guest, Image, Mode, initramfs, llc, shape, symptoms};
 use schedlab_base::temp::TempFolder;
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::Variant;
@@ -61,11 +62,13 @@ impl Place {
             (path("initrd"), path("log"), path("reply"), path("said"), path("monitor"));
         Ok(Place { folder, initrd, log, reply, said, monitor })
     }
-    pub fn pack(&self, request: &Request, boot: &Boot) -> Result<()> {
+    pub fn pack(&self, image: &Image, request: &Request, boot: &Boot) -> Result<()> {
         let boot = serde_json::to_vec(boot).map_err(|e| Error::internal(format!("a guest's boot: {e}")))?;
-        let scheduler = request.variant.scx.as_ref().and_then(|scx| Some(scx.words()?.0.to_owned()));
-        let scheduler = scheduler.as_deref().map(Path::new).zip(place_of(request));
-        let packed = initramfs::pack(&request.spec, scheduler, &boot)?;
+        let program = request.variant.scx.as_ref().and_then(|scx| Some(PathBuf::from(scx.words()?.0)));
+        let config = || image.config().map(|path| (path, image.release.clone()));
+        let scheduler = program.zip(place_of(request));
+        let scheduler = scheduler.map(|(program, place)| Scheduler { program, place, config: config() });
+        let packed = initramfs::pack(&request.spec, scheduler.as_ref(), &boot)?;
         std::fs::write(&self.initrd, packed).map_err(|e| Error::io(&self.initrd, "write", &e))
     }
     /// The input files for QEMU, except the kernel.
@@ -129,7 +132,7 @@ fn whole(
     let job = Job { ring_kib: 0, ..job(request, keep, false) };
     let boot = Boot { settle, llc_balancing_off: guest.setup(machine).llc_balancing_off, job: Some(job) };
     let place = Place::new()?;
-    place.pack(request, &boot)?;
+    place.pack(&guest.image, request, &boot)?;
     let files = Files { kernel: &guest.image.path, ..place.files() };
     let command = qemu::command(guest, machine, request.seed, files, Way::Whole)?;
     let watched = watch::watch(command, place.outputs(false), guest.accelerator, limits, stop);

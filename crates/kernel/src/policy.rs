@@ -20,6 +20,9 @@ pub enum Policy {
     Rr,
     /// SCHED_DEADLINE: a runtime in each period, earliest deadline first; before all others.
     Deadline,
+    /// SCHED_EXT: of a sched_ext scheduler, if one is there; as SCHED_OTHER else. A scheduler that takes all tasks
+    /// treats both alike; a partial one takes these tasks only.
+    Ext,
 }
 
 impl std::fmt::Display for Policy {
@@ -31,12 +34,13 @@ impl std::fmt::Display for Policy {
             Policy::Fifo => "fifo",
             Policy::Rr => "rr",
             Policy::Deadline => "deadline",
+            Policy::Ext => "ext",
         })
     }
 }
 
 impl Policy {
-    /// Reads "SCHED_OTHER", "other", "normal", "batch", "idle", "fifo", "rr", "deadline".
+    /// Reads "SCHED_OTHER", "other", "normal", "batch", "idle", "fifo", "rr", "deadline", "ext".
     ///
     /// # Errors
     /// For any other name.
@@ -49,8 +53,9 @@ impl Policy {
             "fifo" => Ok(Policy::Fifo),
             "rr" => Ok(Policy::Rr),
             "deadline" => Ok(Policy::Deadline),
+            "ext" => Ok(Policy::Ext),
             _ => {
-                let known = ["other", "batch", "idle", "fifo", "rr", "deadline"];
+                let known = ["other", "batch", "idle", "fifo", "rr", "deadline", "ext"];
                 Err(Error::unknown("scheduling policy", text, known))
             }
         }
@@ -61,11 +66,13 @@ impl Policy {
             Policy::Batch => Some(history::came("o1-batch")),
             Policy::Idle => Some(history::went("o1")),
             Policy::Deadline => Some(Version::new(3, 14)),
+            Policy::Ext => Some(Version::new(6, 12)),
             Policy::Other | Policy::Fifo | Policy::Rr => None,
         }
     }
+    /// Whether its tasks have a nice value: those of the fair class, and of sched_ext.
     pub fn is_fair(self) -> bool {
-        matches!(self, Policy::Other | Policy::Batch | Policy::Idle)
+        matches!(self, Policy::Other | Policy::Batch | Policy::Idle | Policy::Ext)
     }
 }
 
@@ -140,7 +147,9 @@ impl AttrChange {
             return Err(Error::input(format!("a slice of {slice} is out of range"))
                 .help(format!("a task can ask for {lo} to {hi}")));
         }
-        if let (Some(policy), Some(slice)) = (self.policy.filter(|p| !p.is_fair()), self.slice) {
+        if let (Some(policy), Some(slice)) =
+            (self.policy.filter(|p| !p.is_fair() || *p == Policy::Ext), self.slice)
+        {
             let text = format!("policy {policy} has no slice to ask for ({slice})");
             return Err(Error::input(text).help("slices are of the policies other, batch and idle"));
         }

@@ -87,6 +87,13 @@ pub struct Scx {
 }
 
 impl Scx {
+    /// No scheduler from some time on, in a change.
+    pub const NONE: &'static str = "none";
+
+    pub fn is_none(&self) -> bool {
+        let command = self.command.trim();
+        command.is_empty() || command == Scx::NONE
+    }
     /// Splits `command` into program and arguments.
     pub fn words(&self) -> Option<(&str, Vec<&str>)> {
         let mut words = self.command.split_whitespace();
@@ -108,6 +115,9 @@ pub struct Change {
     pub group: Option<GroupChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskChange>,
+    /// The sched_ext scheduler from then on, instead of the one before, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scx: Option<Scx>,
 }
 
 /// Features that are built in when a kernel starts: shared states, counts of groups, columns of counters.
@@ -132,9 +142,10 @@ impl Change {
         }
         self.group.as_ref().map_or(Ok(()), GroupChange::check)?;
         self.task.as_ref().map_or(Ok(()), TaskChange::check)?;
-        if !self.is_of_kernel() && self.group.is_none() && self.task.is_none() {
+        let is_empty = self.group.is_none() && self.task.is_none() && self.scx.is_none();
+        if !self.is_of_kernel() && is_empty {
             return Err(Error::input(format!("nothing changes at {}", self.time))
-                .help("features = [\"NO_NAME\"], tunables = { name = value }, or group = \"/path\" with weight or quota"));
+                .help("features = [\"NO_NAME\"], tunables = { name = value }, group = \"/path\" with weight or quota, or scx = \"./scx_mine\""));
         }
         let mut tried = Tunables::defaults(Version::v2_6(23));
         self.tunables.iter().try_for_each(|(name, value)| tried.set(name, *value))
@@ -208,9 +219,14 @@ impl Variant {
     }
     /// Whether the system is unchanged; tasks may still have other attributes.
     pub fn is_plain(&self) -> bool {
-        let unset = self.settings.is_empty() && self.migration_cost.is_none() && self.scx.is_none();
+        let unset = self.settings.is_empty() && self.migration_cost.is_none() && !self.has_schedulers();
         let at = self.at.iter().any(Change::is_of_kernel);
         self.features.is_empty() && self.tunables.is_empty() && !at && unset
+    }
+    /// Whether a sched_ext scheduler has its tasks, at the start or later.
+    pub fn has_schedulers(&self) -> bool {
+        let later = self.at.iter().filter_map(|change| change.scx.as_ref());
+        self.scx.iter().chain(later).any(|scx| !scx.is_none())
     }
     /// Whether all features, at the start or later, are in the table. Features of a patch need not be.
     pub fn knows_its_features(&self) -> bool {

@@ -320,7 +320,7 @@ fn real_kernels_are_variants_and_the_simulator_says_that_it_cannot_boot_them() {
     let refused = planned(&["/boot/vmlinuz-6.8.1-mine", "6.8"]).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "x: real kernels can't be simulated: 6.8.1-mine, 6.8\n  help: --backend vm boots them in guests"
+        "x: real kernels can't be simulated: 6.8.1-mine, 6.8\n  help: --backend vm boots them in guests, --backend code runs their schedulers"
     );
     let mixed = planned(&["v6.5", "linux-a/arch/x86/boot/bzImage", "6.1"]).unwrap();
     let kernels: Vec<&str> = mixed.cells.iter().map(|c| c.kernel.as_str()).collect();

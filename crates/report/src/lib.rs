@@ -43,6 +43,7 @@ pub mod csv;
 pub mod decisions;
 pub mod detail;
 pub mod features;
+pub mod growth;
 mod heading;
 pub mod history;
 pub mod html;

@@ -2,8 +2,9 @@
 //! --format stored` printed. To write them anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test it fidelity`.
 
 use schedlab_base::testing::page_has;
-use schedlab_compare::agreement::{AgreementShare, Validation, stored};
+use schedlab_compare::agreement::{AgreementShare, CaseResult, Validation, stored};
 use schedlab_report::validation::{judged, overview, sentence};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -50,6 +51,27 @@ fn code() -> String {
     text
 }
 
+/// The kernel's own code under sched_ext schedulers, by scheduler and by class.
+fn scx() -> String {
+    let all = result("scx");
+    let of = |s: AgreementShare| format!("{} of {} | {}", s.agree, s.measured, pct(s));
+    let mut text =
+        format!("{}\n\n| scheduler | cases | agree | |\n| --- | --- | --- | --- |\n", sentence(&all));
+    let name =
+        |c: &CaseResult| c.simulated.as_ref().and_then(|side| side.variant.clone()).unwrap_or_default();
+    for one in all.cases.iter().map(name).collect::<BTreeSet<String>>() {
+        let mine: Vec<&CaseResult> = all.cases.iter().filter(|c| name(c) == one).collect();
+        let share = AgreementShare::of(mine.iter().flat_map(|c| &c.metrics));
+        text += &format!("| {one} | {} | {} |\n", mine.len(), of(share));
+    }
+    text += "\n| metrics | agree | |\n| --- | --- | --- |\n";
+    let mut row = |name: &str, share| text += &format!("| {name} | {} |\n", of(share));
+    all.classes.iter().filter(|c| c.share.measured > 0).for_each(|c| row(&c.class, c.share));
+    row("all", all.share);
+    row("told apart", all.discriminating.map(|d| d.by_some).unwrap_or_default());
+    text
+}
+
 /// README's headline.
 fn trust() -> String {
     let (guests, host, code) = (result("guests"), result("host"), result("code"));
@@ -83,6 +105,7 @@ const PARTS: &[Part] = &[
     Part { page: "docs/fidelity.md", name: "guests", made: || whole("guests") },
     Part { page: "docs/fidelity.md", name: "code", made: code },
     Part { page: "docs/fidelity.md", name: "host", made: || whole("host") },
+    Part { page: "docs/fidelity.md", name: "scx", made: scx },
 ];
 
 #[test]
@@ -96,7 +119,7 @@ fn pages_hold_the_figures_of_the_stored_results() {
 
 #[test]
 fn a_stored_result_is_read_as_it_was_written() {
-    for name in ["guests", "code", "drawn", "host"] {
+    for name in ["guests", "code", "drawn", "host", "scx"] {
         let all = result(name);
         let text = stored::write(&all).unwrap();
         assert_eq!(text, std::fs::read_to_string(root().join(format!("cases/results/{name}.json"))).unwrap());

@@ -95,6 +95,9 @@ pub struct ExperimentOptions {
     /// No progress and no notes on standard error
     #[arg(long, short)]
     quiet: bool,
+    /// Whether sched_ext schedulers are compared.
+    #[arg(skip)]
+    of_schedulers: bool,
 }
 
 impl ExperimentOptions {
@@ -146,6 +149,18 @@ impl ExperimentOptions {
     pub fn take_machines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.machine)
     }
+    /// Takes the only kernel out: that of schedulers, whose variants name it. Loads that one can't run are left out.
+    ///
+    /// # Errors
+    /// For several.
+    pub fn take_kernel(&mut self) -> Result<Option<String>> {
+        self.of_schedulers = true;
+        match std::mem::take(&mut self.kernel).as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(one.clone())),
+            _ => Err(Error::input("schedulers are compared on one kernel").help("name one --kernel")),
+        }
+    }
     /// Where runs are made.
     pub fn backend(&self) -> Backend {
         self.backend
@@ -179,6 +194,7 @@ impl ExperimentOptions {
             jobs: self.jobs,
             out: self.out.clone(),
             budget: self.budget,
+            of_schedulers: self.of_schedulers,
             ..RunRequest::default()
         })
     }
@@ -263,7 +279,8 @@ pub fn conduct_suite(experiment: Experiment, options: &ExperimentOptions) -> Res
     };
     let comparison = conducted_with(experiment, options, doubts)?.comparison;
     options.gate.check(&comparison)?;
-    gate::none_stopped(&comparison)
+    gate::none_stopped(&comparison)?;
+    gate::none_left_out(&comparison)
 }
 
 /// The features and tunables in which variants differ from the baseline.
@@ -321,11 +338,16 @@ fn conducted_with(
     Ok(Conducted { plan: made.plan, runs, comparison: made.comparison })
 }
 
-/// The comparison of an experiment's runs, made or found; nothing is printed.
-pub fn compared(experiment: Experiment, options: &ExperimentOptions) -> Result<Comparison> {
+/// The runs of an experiment, made or found; nothing is printed.
+pub fn made(experiment: Experiment, options: &ExperimentOptions) -> Result<Compared> {
     options.check()?;
-    let made = options.compared(experiment)?;
-    made.unfinished.map_or(Ok(made.comparison), Err)
+    let mut made = options.compared(experiment)?;
+    made.unfinished.take().map_or(Ok(made), Err)
+}
+
+/// As [`made`]; the comparison of the runs.
+pub fn compared(experiment: Experiment, options: &ExperimentOptions) -> Result<Comparison> {
+    made(experiment, options).map(|made| made.comparison)
 }
 
 /// The runs of an experiment that the store lacks, as a parcel; nothing when it lacks none.

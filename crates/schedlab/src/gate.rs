@@ -5,6 +5,7 @@ use schedlab_base::{Error, ErrorKind, Result, counted};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps};
 use schedlab_compare::stats::Verdict;
+use schedlab_lab::make::exec::LEFT_OUT;
 use schedlab_report::number;
 
 /// The verdicts that may be named.
@@ -92,6 +93,20 @@ pub fn none_stopped(comparison: &Comparison) -> Result<()> {
     let text = format!("{} stopped\n    {}", counted(stopped.len(), "load"), stopped.join("\n    "));
     Err(Error::new(ErrorKind::CheckFailed, text)
         .help("the kernel with the change loses tasks: 'schedlab explain' shows a run's longest waits"))
+}
+
+/// Checks that no load was left out because its scheduler did not last; the comparison's warnings say why.
+///
+/// # Errors
+/// Of the kind "a check failed".
+pub fn none_left_out(comparison: &Comparison) -> Result<()> {
+    match comparison.warnings.iter().filter(|w| w.warning.code == LEFT_OUT).count() {
+        0 => Ok(()),
+        n => {
+            let text = format!("{} can't be run under a scheduler, as the warnings say", counted(n, "load"));
+            Err(Error::new(ErrorKind::CheckFailed, text).help("they were left out; the others are compared"))
+        }
+    }
 }
 
 /// The loads that stood still under a variant alone, a line each.

@@ -41,6 +41,7 @@ mod recordings;
 mod reporting;
 mod reports;
 mod rerun_command;
+mod scheduler_options;
 mod timing;
 mod workloads;
 

@@ -6,6 +6,7 @@ use crate::common::{self, WatchOptions};
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
 use crate::listener::Shown;
 use crate::output;
+use crate::scheduler_options::SchedulerOptions;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_guest::Mode;
@@ -70,6 +71,8 @@ pub struct RunPlace {
     guest: GuestOptions,
     #[command(flatten)]
     code: CodeOptions,
+    #[command(flatten)]
+    scheduler: SchedulerOptions,
 }
 
 /// The default mode of guests for a single workload, where a quick look is wanted.
@@ -82,6 +85,7 @@ impl RunPlace {
     /// When an option of another backend was given.
     pub fn backend(&self) -> Result<Backend> {
         let backend = match self.backend {
+            named if self.scheduler.asked()? => self.scheduler.backend(named)?,
             Some(backend) => backend,
             None if self.is_implied() => Backend::Sim,
             None => Backend::Host,
@@ -92,7 +96,9 @@ impl RunPlace {
     }
     /// Whether the machine implies that the workload is simulated: it is not this host.
     fn is_implied(&self) -> bool {
-        self.backend.is_none() && self.machine.as_deref().is_some_and(|name| name != HOST)
+        self.backend.is_none()
+            && matches!(self.scheduler.asked(), Ok(false))
+            && self.machine.as_deref().is_some_and(|name| name != HOST)
     }
     /// The kernels, each with the changes. A note names the profile that stands for the running kernel, unless `quiet`.
     ///
@@ -110,11 +116,21 @@ impl RunPlace {
         }
         let attributes = [&self.policy, &self.nice, &self.slice].map(Option::as_ref);
         let changes = Changes { features: &self.feature, tunables: &self.tunable, attributes };
-        let one = |kernel: &String| match backend {
+        let one = |kernel: &str| match backend {
             Backend::Vm | Backend::Code => variant_words::of_image(kernel, changes),
             Backend::Sim | Backend::Host => variant_words::with_changes(kernel, changes),
         };
         match self.kernel.as_slice() {
+            named if self.scheduler.asked()? => {
+                if named.len() > 1 {
+                    return Err(
+                        Error::input("schedulers are compared on one kernel").help("name one --kernel")
+                    );
+                }
+                let kernel = self.scheduler.kernel(named.first().map(String::as_str), backend)?;
+                let (baseline, others) = self.scheduler.sides(&one(&kernel)?)?;
+                Ok(std::iter::once(baseline).chain(others).collect())
+            }
             [] => {
                 let kernel = variant_words::default_kernel(backend, self.simulated())?;
                 if backend == Backend::Sim && self.simulated() == HOST && !quiet {
@@ -124,7 +140,7 @@ impl RunPlace {
                 }
                 Ok(vec![one(&kernel)?])
             }
-            named => named.iter().map(one).collect(),
+            named => named.iter().map(|kernel| one(kernel)).collect(),
         }
     }
     /// The machine of the simulator.

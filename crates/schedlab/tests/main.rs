@@ -44,6 +44,7 @@ mod runs;
 mod schedstat;
 mod schemas;
 mod scx;
+mod scx_commands;
 mod services;
 mod settings;
 mod stat;

@@ -10,10 +10,14 @@
 //! Each id, offset of a string and list of items in a [`Btf`] is in range; that is checked once ([`Btf::parse`]). Types
 //! may still name each other in circles, so each walk has a limit.
 
+mod dwarf;
+mod encode;
 mod parse;
 mod prototype;
 
-pub use prototype::{Prototype, ResultKind, without_aux};
+pub use encode::of_image;
+pub(crate) use prototype::PROBE_TYPE;
+pub use prototype::{Prototype, ResultKind, for_programs};
 
 /// Typedefs, modifiers and arrays that follow each other: compilers write a few.
 const DEEPEST: usize = 32;

@@ -24,15 +24,29 @@ impl Insn {
     }
 }
 
-/// A field of a map's values that a kernel treats specially.
+/// What a field of a map's values is that a kernel treats specially.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Special {
     Timer,
     SpinLock,
-    /// A pointer to an object of the kernel or of the program.
+    /// A pointer to an object of the kernel, or without ownership.
     Kptr,
-    /// `struct bpf_list_head`, `struct bpf_rb_root` and the like, zero when they are empty.
+    /// A pointer to a mask of CPUs, which is given back with its value.
+    Mask,
+    /// A pointer to an object that the program has made.
+    Own,
+    /// `struct bpf_list_head`, `struct bpf_rb_root`: zero when they are empty.
+    Head,
+    /// What else is not copied.
     Other,
+}
+
+/// Where it is in a value, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    pub at: u32,
+    pub bytes: u32,
+    pub special: Special,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -51,10 +65,30 @@ pub struct Map {
     /// Of a map of maps: the index of the map that describes its inner ones, and the first entries: slot and map.
     pub inner: Option<usize>,
     pub inner_initial: Vec<(u32, usize)>,
-    /// Fields of a value, by offset in bytes.
-    pub special: Vec<(u32, Special)>,
+    /// In order of their places.
+    pub special: Vec<Field>,
     /// Where the address of an arena starts; `map_extra`.
     pub extra: u64,
+}
+
+/// What makes a program run that is not an operation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    Tracepoint(String),
+    /// A function of the kernel: when it begins, and when it has returned.
+    Entry(String),
+    Exit(String),
+}
+
+impl std::fmt::Display for Target {
+    /// As the section of a program names it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Target::Tracepoint(name) => write!(f, "tp_btf/{name}"),
+            Target::Entry(name) => write!(f, "fentry/{name}"),
+            Target::Exit(name) => write!(f, "fexit/{name}"),
+        }
+    }
 }
 
 /// A program with the functions that it calls behind it.
@@ -66,6 +100,10 @@ pub struct Program {
     pub instructions: Vec<Insn>,
     /// Instructions that stand for something the kernel lacks, by index, with its name: a run that reaches one ends.
     pub missing: Vec<(u32, String)>,
+    /// What an object's program is to be attached to: programs of user space attach theirs themselves.
+    pub target: Option<Target>,
+    /// Where lines of its source begin, by instruction: file and line.
+    pub lines: Vec<(u32, String)>,
 }
 
 /// Which struct of operations a scheduler fills.

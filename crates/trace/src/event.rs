@@ -1,7 +1,8 @@
 //! The event: 32 bytes, Copy, named after the kernel's tracepoints where one exists.
 
 use crate::reason::{
-    BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason,
+    BalanceReason, BalanceTrigger, ExtOp, ExtQueue, KickReason, MoveReason, PlaceReason, SkipReason,
+    SwitchReason,
 };
 use schedlab_base::{CpuId, Ns, TaskId};
 
@@ -13,6 +14,26 @@ pub struct Event {
     /// The event's CPU; for wakeups, the waker's.
     pub cpu: CpuId,
     pub kind: EventKind,
+}
+
+/// The number of a dispatch queue of sched_ext, in two halves so that it needs no alignment. Of a local queue, and of a
+/// CPU that was kicked, it is the CPU's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DsqId([u32; 2]);
+
+impl DsqId {
+    /// Which CPU's it is was not said.
+    pub const UNKNOWN: DsqId = DsqId([u32::MAX; 2]);
+    pub const fn new(number: u64) -> DsqId {
+        DsqId([number as u32, (number >> 32) as u32])
+    }
+    pub const fn number(self) -> u64 {
+        self.0[0] as u64 | (self.0[1] as u64) << 32
+    }
+    /// The CPU of a local queue.
+    pub fn cpu(self) -> Option<CpuId> {
+        u32::try_from(self.number()).ok().map(CpuId)
+    }
 }
 
 /// The kinds of events, with their fields. `None` as a task means the idle task.
@@ -53,6 +74,9 @@ pub enum EventKind {
         took_ns: u32,
         src: Option<CpuId>,
     },
+    /// Operation `by` of a sched_ext scheduler, on the event's CPU, has put `task` into dispatch queue `dsq` of kind
+    /// `to`, or has moved it there.
+    Decided { task: TaskId, by: ExtOp, to: ExtQueue, dsq: DsqId },
     /// Detail: no pass was begun in this CPU's domain `level`. If the reason compares two times, `have_ns` was less
     /// than `need_ns`; else both are 0.
     Skip { level: u8, why: SkipReason, have_ns: u32, need_ns: u32 },

@@ -40,10 +40,10 @@ pub mod window;
 
 pub use cast::{Actor, Cast};
 pub use counter::{Counter, CounterKind, Counters};
-pub use event::{Event, EventKind};
+pub use event::{DsqId, Event, EventKind};
 pub use reason::{
-    ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MigrationType, MoveReason,
-    PlaceReason, SkipReason, SwitchReason,
+    ActiveReason, AffineReason, BalanceReason, BalanceTrigger, ExtOp, ExtQueue, KickReason, MigrationType,
+    MoveReason, PlaceReason, SkipReason, SwitchReason,
 };
 pub use window::{Window, Within};
 

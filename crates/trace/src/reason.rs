@@ -54,14 +54,22 @@ reasons! {
         IdleFastest = "idle_fastest", "CPUs differ in capacity, and the task fits no idle one: the fastest idle one (5.7 and later)";
         NotShared = "not_shared", "the kernel's own code chose it, and our rules would have chosen another CPU";
         Unexplained = "unexplained", "the kernel's own code chose it, and our rules could not be asked";
+        ExtIdle = "ext_idle", "sched_ext: its select_cpu chose it (the kernel's default, if it has none), and it was idle";
+        ExtStays = "ext_stays", "sched_ext: its select_cpu left the task at its previous CPU, which was busy";
+        ExtBusy = "ext_busy", "sched_ext: its select_cpu chose it, though it was busy";
         KthreadStacks = "kthread_stacks", "the kernel's own code chose it: a kernel thread of this CPU woke the task, which was there before, and nothing else waited (5.6 and later)";
     }
 }
 
 impl PlaceReason {
-    /// Whether only a kernel's own code has it, of which our rules are asked for the reason.
+    /// Whether only a kernel's own code has it: our rules are asked for the reason, or a sched_ext scheduler has it.
     pub const fn is_of_code(self) -> bool {
         matches!(self, PlaceReason::NotShared | PlaceReason::Unexplained | PlaceReason::KthreadStacks)
+            || self.is_of_ext()
+    }
+    /// Whether a sched_ext scheduler chose the CPU.
+    pub const fn is_of_ext(self) -> bool {
+        matches!(self, PlaceReason::ExtIdle | PlaceReason::ExtStays | PlaceReason::ExtBusy)
     }
 }
 
@@ -81,6 +89,7 @@ reasons! {
         Moved = "moved", "the balancer or an affinity change moved it off";
         Arrived = "arrived", "a task that arrived by balancing or fork preempted it";
         FromIdle = "idle", "the CPU was idle";
+        Kicked = "kicked", "sched_ext: its scheduler took its CPU away (SCX_KICK_PREEMPT or SCX_ENQ_PREEMPT)";
     }
 }
 
@@ -98,7 +107,39 @@ reasons! {
         RtPush = "rt_push", "real-time: pushed by its CPU, where a task as important ran";
         RtPull = "rt_pull", "real-time: pulled by a CPU that had only less important work";
         Affinity = "affinity", "its allowed CPUs changed";
+        ExtTaken = "ext_taken", "sched_ext: a CPU that looked for work took it (dispatch), or the kernel did for that CPU";
+        ExtSent = "ext_sent", "sched_ext: another CPU put it into this one's local DSQ";
         Moved = "moved", "by a balancer, at exec, or because its allowed CPUs changed; the trace does not show which";
+    }
+}
+
+impl MoveReason {
+    /// Whether a sched_ext scheduler moved the task.
+    pub const fn is_of_ext(self) -> bool {
+        matches!(self, MoveReason::ExtTaken | MoveReason::ExtSent)
+    }
+}
+
+reasons! {
+    /// Which operation of a sched_ext scheduler has decided about a task (`enum img_step_by`, in its order).
+    ExtOp {
+        Other = "other", "another operation, a timer or a program of the scheduler";
+        SelectCpu = "select_cpu", "the scheduler's choice of a CPU at a wakeup or fork";
+        Enqueue = "enqueue", "the scheduler was handed a runnable task";
+        Dispatch = "dispatch", "a CPU asked the scheduler for work";
+        Kernel = "kernel", "the kernel itself, which did not ask the scheduler";
+    }
+}
+
+reasons! {
+    /// Where a sched_ext scheduler has put a task (`enum img_step_to`, in its order). A DSQ is a dispatch queue.
+    ExtQueue {
+        Local = "local", "the local DSQ of a CPU, from which it takes its next task";
+        Global = "global", "the global DSQ, from which any CPU takes tasks when its local one is empty";
+        User = "user", "a DSQ that the scheduler made, from which its dispatch moves tasks";
+        Builtin = "builtin", "another DSQ of the kernel's own, as that of bypass mode";
+        Held = "held", "no DSQ: the scheduler keeps the task itself until it inserts it";
+        Kicked = "kicked", "nowhere: a CPU was kicked for the task";
     }
 }
 
@@ -239,6 +280,8 @@ mod tests {
         names(SkipReason::ALL.iter().map(|r| r.name()).collect());
         names(KickReason::ALL.iter().map(|r| r.name()).collect());
         names(ActiveReason::ALL.iter().map(|r| r.name()).collect());
+        names(ExtOp::ALL.iter().map(|r| r.name()).collect());
+        names(ExtQueue::ALL.iter().map(|r| r.name()).collect());
         names(AffineReason::ALL.iter().map(|r| r.name()).collect());
     }
 }

@@ -9,7 +9,7 @@
 #ifndef IMG_ABI_H
 #define IMG_ABI_H
 
-#define IMG_ABI 15		/* raised with every change of this file */
+#define IMG_ABI 16		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 #define IMG_LONGEST_NS 100000000	/* for which no kernel holds a lock */
 
@@ -49,12 +49,14 @@ enum img_note_kind {
 	IMG_IPI_RESCHED,	/* a reschedule interrupt was sent to cpu */
 	IMG_IPI_CALL,		/* a call-function interrupt was sent to cpu */
 	IMG_SWITCH,		/* sched_switch on cpu: pid left for other; value: prev_state as the tracepoint has it;
-				   flags & 1: preempted; & 2: in sched_yield(); & 4: its group is throttled */
+				   flags & 1: preempted; & 2: in sched_yield(); & 4: its group is throttled; & 8: it is
+				   of sched_ext, and its slice was over */
 	IMG_WAKING,		/* sched_waking of pid; other: the waker; 0 and flags & 1: an interrupt; value: enum
 				   img_wakee */
 	IMG_WAKEUP,		/* sched_wakeup of pid: it is queued on cpu; value: nr_running there; flags & 1: new;
 				   & 2: cpu's current task is to give way now */
-	IMG_MIGRATE,		/* sched_migrate_task: pid goes to cpu, from CPU `value` */
+	IMG_MIGRATE,		/* sched_migrate_task: pid goes to cpu, from CPU `value`; flags & 1: it is of
+				   sched_ext */
 	IMG_FORK,		/* sched_process_fork: pid is new, its parent is other */
 	IMG_EXIT,		/* pid is gone */
 	IMG_BALANCE,		/* passes of load_balance() on cpu; flags: 0 idle, 1 busy, 2 newly idle; value: domain's
@@ -68,14 +70,18 @@ enum img_note_kind {
 	IMG_FOUND,		/* a fault that no kernel may have: flags: enum img_finding, of pid on cpu; value
 				   as it says there; other: enum img_verb that ran, or -1; `at` points to the
 				   calls that led there, as those of a message, if it is not 0 */
-	IMG_CHOSE,		/* a class chose CPU `other` for pid; `at` points to a struct img_choice; after
-				   img_explain() */
+	IMG_CHOSE,		/* a class chose CPU `other` for pid; `at` points to a struct img_choice; flags & 1: the
+				   class is sched_ext; & 2: that CPU is idle; after img_explain() */
 	IMG_JUDGED,		/* cpu's current task `other` is to give way, or not: flags & 1 before, & 2 behind the
 				   preemption check of pid, or 0: behind a tick that changed it; `at` points to a struct
 				   img_judged, or is 0; after img_explain() */
 	IMG_PICKED,		/* an entity was picked on cpu, on the way to task pid, as other left: `about` of the
 				   struct img_judged that `at` points to; after img_explain(), a note for each queue */
 	IMG_GRANT,		/* cpu has waited for a lock (IMG_V_WAITS), which it has from `at` on: img_continue() */
+	IMG_STEP,		/* on cpu a sched_ext scheduler, or the kernel for it, has decided about pid; 0: about
+				   none; flags: enum img_step_by, | enum img_step_to << 4, | 1 << 8 if it preempts;
+				   value: the DSQ's number; other: the CPU of a local DSQ, or the one that was kicked;
+				   -1: unknown */
 };
 
 /* A task's state when it was about to be woken. */

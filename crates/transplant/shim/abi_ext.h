@@ -23,7 +23,16 @@ struct img_bpf_map {
 	const char *name;
 	unsigned int kind;		/* enum bpf_map_type */
 	unsigned int key_bytes, value_bytes, max_entries, flags;
-	void *memory;			/* of an array or an arena: its values; NULL: new ones */
+	/* Of an array or an arena: its values; of a ring: both positions and the data. NULL: new ones, and no ring. */
+	void *memory;
+	const struct img_bpf_field *fields;	/* by their places; never freed */
+	unsigned int nr_fields;
+};
+/* A field of a map's values that is not copied with them. */
+enum img_bpf_special { IMG_BPF_KEPT, IMG_BPF_TIMER, IMG_BPF_KPTR, IMG_BPF_KPTR_MASK, IMG_BPF_KPTR_OWN, IMG_BPF_HEAD };
+struct img_bpf_field {
+	unsigned int at, bytes;
+	int special;			/* enum img_bpf_special */
 };
 struct img_bpf_program {
 	const char *name;		/* never freed, as the instructions */
@@ -39,7 +48,16 @@ struct img_bpf_called {			/* a function of the kernel */
 	int arguments;			/* those that a program gives */
 	int has_aux;			/* 1: a further one is the program's struct bpf_prog_aux */
 	int result;			/* enum img_bpf_result */
+	int step;			/* the image's: what a call decides (ext_steps.c) */
 	unsigned long long calls;
+};
+/* A decision (IMG_STEP): the operation, and where the task goes. */
+enum img_step_by { IMG_X_OTHER, IMG_X_SELECT_CPU, IMG_X_ENQUEUE, IMG_X_DISPATCH, IMG_X_KERNEL };
+enum img_step_to {
+	IMG_Q_LOCAL, IMG_Q_GLOBAL, IMG_Q_USER,
+	IMG_Q_OTHER,			/* another DSQ of the kernel's own */
+	IMG_Q_HELD,			/* into none: the scheduler keeps the task itself */
+	IMG_Q_KICKED,			/* nowhere: a CPU was kicked */
 };
 struct img_ext_member {			/* of the struct of operations */
 	const char *name;
@@ -74,12 +92,32 @@ struct img_bpf_type {			/* of the scheduler's own BTF, by number */
 	unsigned int bytes;		/* 0: programs make no objects of it */
 	int refcount_at;		/* its struct bpf_refcount; -1: none */
 };
+/* A program that runs at a tracepoint, or before or after a function. */
+struct img_bpf_trace {
+	int program;
+	void *tracepoint;		/* a struct tracepoint; NULL: the function is meant */
+	const char *function;
+	int after;			/* 1: when the function returns, whose result is one more argument */
+	unsigned int nr;		/* arguments */
+	unsigned char bytes[12];	/* of each */
+};
+int img_bpf_trace(const struct img_bpf_trace *trace);	/* its number; EOPNOTSUPP: nothing leads there */
+void img_bpf_untrace(int number);
 void img_bpf_types(const struct img_bpf_type *types, unsigned int nr);	/* never freed */
 void img_bpf_arena_begins(int map, unsigned long bytes);	/* its first bytes are the program's variables */
+/* The instruction of a program by which the entered CPU has left the interpreter; NULL: it is in no program. */
+const struct img_bpf_insn *img_bpf_place(void);
+/* Memory of whole pages whose cache lines are charged, to be replaced by memory that is shared; NULL: none is. */
+void *img_bpf_room(unsigned long bytes);
+unsigned long long img_bpf_rung(int map);	/* how often a ring has called its reader */
+unsigned long long img_bpf_sent(int map);	/* entries that were put into it */
 long long img_bpf_program_run(int program, void *context);
 void *img_bpf_helper_at(unsigned int id);	/* NULL: it is not known */
 struct img_bpf_called *img_bpf_called_new(const struct img_bpf_called *called);
-int img_ext_enable(const struct img_ext_ops *ops);	/* 0 or a negative errno; a scheduler may end at once */
+/* 0 or a negative errno, of which the state's reason is the member at fault; a scheduler may end at once. */
+int img_ext_enable(const struct img_ext_ops *ops);
 void img_ext_disable(void);
+/* Its counters of events: by scx_bpf_events(), into a struct scx_event_stats. */
+void img_ext_events(const void *function, void *to, unsigned long bytes);
 void img_ext_look(struct img_ext_state *state);
 #endif

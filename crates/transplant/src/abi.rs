@@ -1,12 +1,14 @@
 //! The interface of engine and image: the layouts of `shim/abi.h`, field by field.
 
-use crate::ext_abi::{RawCalled, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState};
+use crate::ext_abi::{
+    RawCalled, RawField, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState, RawTrace,
+};
 use schedlab_board::decision::{TREE_GROUPS, TREE_TASKS};
 use schedlab_board::objects::Touched;
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The interface that this loader knows (`IMG_ABI`).
-pub const ABI: c_int = 15;
+pub const ABI: c_int = 16;
 /// No kernel holds a lock for so long, ns (`IMG_LONGEST_NS`).
 pub const LONGEST_NS: u64 = 100_000_000;
 /// A time that never comes (`IMG_NEVER`).
@@ -81,6 +83,7 @@ pub mod kind {
     pub const JUDGED: u16 = 17;
     pub const PICKED: u16 = 18;
     pub const GRANT: u16 = 19;
+    pub const STEP: u16 = 20;
 }
 
 /// `enum img_wakee`.
@@ -527,7 +530,7 @@ pub struct RawStubs {
 }
 
 /// Sizes in the order of `img_sizes()`.
-pub const SIZES: [usize; 32] = [
+pub const SIZES: [usize; 34] = [
     size_of::<RawMachine>(),
     size_of::<RawNote>(),
     size_of::<RawView>(),
@@ -561,4 +564,6 @@ pub const SIZES: [usize; 32] = [
     size_of::<RawMember>(),
     size_of::<RawOps>(),
     size_of::<RawState>(),
+    size_of::<RawField>(),
+    size_of::<RawTrace>(),
 ];

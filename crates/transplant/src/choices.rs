@@ -65,7 +65,9 @@ enum Pending {
 pub struct Explained {
     /// Choices of CPUs for tasks that were woken or made.
     pub choices: u64,
-    /// Of these choices, those that our rules were asked about; of them, those that they share.
+    /// Choices of a sched_ext scheduler, which has its own reasons.
+    pub by_ext: u64,
+    /// Of the others, those that our rules were asked about; of them, those that they share.
     pub asked: u64,
     pub shared: u64,
     /// Checks whether a queued task preempts the current one; of them, those that our rules were asked about; of these,
@@ -219,6 +221,7 @@ impl<'s> Engine<'s> {
         (by, at): (CpuId, u64),
         (pid, target): (i32, CpuId),
         noted: ChoiceAt,
+        ext: Option<bool>,
     ) -> u64 {
         let task = self.any_task(pid);
         let (Some(explaining), Some(task)) = (&mut self.explaining, task) else { return 0 };
@@ -230,6 +233,16 @@ impl<'s> Engine<'s> {
         }
         explaining.pending.insert(task, Pending::Chosen);
         let counts = &mut self.accounts.explained;
+        if let Some(is_idle) = ext {
+            counts.by_ext += 1;
+            let reason = match is_idle {
+                true => PlaceReason::ExtIdle,
+                false if target == prev => PlaceReason::ExtStays,
+                false => PlaceReason::ExtBusy,
+            };
+            self.emit_at(at, by, EventKind::Placed { task, target, reason, probes: 0 });
+            return 0;
+        }
         counts.choices += 1;
         let (reason, probes) = match is_fair {
             true if how == choice_how::WAKEUP => {
@@ -320,7 +333,9 @@ impl Explained {
             all.iter().map(|(why, n)| (format!("{of}.{why}"), *n)).collect()
         };
         let all = all.into_iter().map(|(name, n)| (format!("rules.{name}"), n));
-        all.chain(named("affine", &self.affine)).chain(named("rules.picks", &self.picked)).collect()
+        let by_ext = (self.by_ext > 0).then(|| ("rules.by_ext".to_owned(), self.by_ext));
+        let named = named("affine", &self.affine).into_iter().chain(named("rules.picks", &self.picked));
+        all.chain(by_ext).chain(named).collect()
     }
 }
 

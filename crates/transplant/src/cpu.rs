@@ -116,6 +116,8 @@ pub struct Cpu {
     pub left: Option<(Next, u64)>,
     /// How the last verb left it idle.
     pub halts: Option<Halt>,
+    /// A sched_ext scheduler has taken it from its current task.
+    pub kicked: bool,
 }
 
 impl Cpu {
@@ -133,6 +135,7 @@ impl Cpu {
             device_at: NEVER,
             left: None,
             halts: None,
+            kicked: false,
         }
     }
     /// When the next interrupt is due.

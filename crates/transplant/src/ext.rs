@@ -6,17 +6,19 @@
 
 use crate::engine::Engine;
 use crate::ext_abi::{
-    RawCalled, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState, RawType, op, result,
+    RawCalled, RawInsn, RawMap, RawMember, RawOps, RawProgram, RawState, RawTrace, RawType, op, result, words,
 };
+use crate::ext_account::{Account, Events};
+use crate::ext_maps::{self, Shape};
+use crate::ext_place;
 use crate::load::{Image, checked};
 use object::{Object, ObjectSymbol};
 use schedlab_base::{CpuId, Error, Result};
-use schedlab_record::Findings;
-use schedlab_scx::broker::{Entry, TestRun};
+use schedlab_scx::broker::Entry;
 use schedlab_scx::btf::{Btf, Item, Kind, ResultKind};
-use schedlab_scx::{Insn, Map, OpsKind, Program, Scheduler};
+use schedlab_scx::{Insn, Map, OpsKind, Program, Scheduler, Target};
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ffi::{CString, c_char, c_int, c_longlong, c_uint, c_ulong, c_ulonglong, c_void};
 use std::path::Path;
 
 /// Opcodes whose operands are references.
@@ -29,6 +31,7 @@ const BTF_ID: u8 = 3;
 const FUNCTION: u8 = 4;
 /// Kinds of maps.
 const ARENA: u32 = 33;
+const RINGBUF: u32 = 27;
 
 /// A scheduler, and the BTF of the image that it was read for.
 pub struct Ext {
@@ -41,10 +44,10 @@ pub struct Ext {
 pub(crate) struct Given {
     /// Memory of its maps that others see, too.
     pub memory: Vec<Option<*mut c_void>>,
-    /// Elements of its maps.
+    /// Elements of maps that the image does not have yet.
     pub entries: Vec<Entry>,
-    /// Programs that are executed before the operations are registered.
-    pub runs: Vec<TestRun>,
+    /// The CPU that it is enabled on.
+    pub cpu: CpuId,
 }
 
 /// The image's functions for sched_ext, which only an image with the class has.
@@ -77,96 +80,54 @@ functions! {
     img_bpf_program_at(c_int) -> *const RawProgram;
     img_bpf_program_run(c_int, *mut c_void) -> c_longlong;
     img_bpf_helper_at(c_uint) -> *const c_void;
+    img_bpf_trace(*const RawTrace) -> c_int;
+    img_bpf_untrace(c_int);
+    img_bpf_place() -> *const RawInsn;
+    img_bpf_room(c_ulong) -> *mut c_void;
+    img_bpf_rung(c_int) -> c_ulonglong;
+    img_bpf_sent(c_int) -> c_ulonglong;
     img_bpf_called_new(*const RawCalled) -> *const RawCalled;
     img_ext_enable(*const RawOps) -> c_int;
     img_ext_look(*mut RawState);
+    img_ext_events(*const c_void, *mut c_void, c_ulong);
 }
 
-/// A map's keys and values, as user space gives and gets them.
-#[derive(Clone, Copy)]
-struct Shape {
-    key_bytes: usize,
-    value_bytes: usize,
-    /// A value for each CPU, each rounded up to 8 bytes.
-    is_by_cpu: bool,
-    /// Its keys are tasks or groups.
-    is_storage: bool,
-}
-
-impl Shape {
-    fn of(map: &Map) -> Shape {
-        let is_of_maps = matches!(map.kind, 12 | 13);
-        Shape {
-            key_bytes: map.key_bytes as usize,
-            value_bytes: if is_of_maps { 4 } else { map.value_bytes as usize },
-            is_by_cpu: matches!(map.kind, 5 | 6 | 10),
-            is_storage: matches!(map.kind, 28 | 29 | 32),
+impl Functions {
+    fn state(&self) -> RawState {
+        // SAFETY: zeros are a value of this plain data, and the call fills it.
+        unsafe {
+            let mut state: RawState = std::mem::zeroed();
+            (self.img_ext_look)(&raw mut state);
+            state
         }
     }
-    /// Bytes of a key's values.
-    fn bytes(self, cpus: usize) -> usize {
-        if self.is_by_cpu { self.value_bytes.next_multiple_of(8) * cpus } else { self.value_bytes }
-    }
+}
+
+/// What the image has of a scheduler: its first maps and programs. More may come behind them.
+pub(crate) struct Loaded {
+    pub(crate) functions: Functions,
+    /// The image's functions and variables by name.
+    pub(crate) symbols: HashMap<String, usize>,
+    /// By the scheduler's numbers.
+    programs: Vec<c_int>,
+    pub(crate) shapes: Vec<Shape>,
+    called: BTreeMap<String, *const RawCalled>,
+    /// Programs that trace, by their numbers: what, and the image's number of it.
+    pub(crate) traces: Vec<(usize, Target, c_int)>,
+    /// What an object's programs were to be attached to, and is not in the image: nothing ever gets there.
+    pub(crate) untraced: Vec<String>,
+    /// Rings, by the image's number and name; those that user space reads, with their calls of it so far.
+    pub(crate) sinks: Vec<(c_int, String)>,
+    pub(crate) rings: Vec<(c_int, u64)>,
 }
 
 /// A scheduler that has the tasks.
 pub(crate) struct Enabled {
-    functions: Functions,
+    pub(crate) loaded: Loaded,
     /// The operations' programs, by the image's numbers.
     ops: Vec<(c_int, String)>,
-    programs: Vec<c_int>,
-    shapes: Vec<Shape>,
-    called: BTreeMap<String, *const RawCalled>,
+    events: Option<Events>,
     name: String,
-}
-
-/// Why and how a scheduler ended, and what it has done.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Account {
-    pub name: String,
-    /// `enum scx_exit_kind`; 0: it has not ended.
-    pub exit_kind: i32,
-    pub exit_code: i64,
-    pub reason: String,
-    pub message: String,
-    /// Calls and instructions of each operation.
-    pub ops: Vec<(String, u64, u64)>,
-    /// Calls of each of the kernel's functions.
-    pub called: Vec<(String, u64)>,
-}
-
-/// `SCX_EXIT_UNREG`: its own side has taken it off.
-const EXIT_UNREG: i32 = 64;
-
-impl Account {
-    /// Whether it had the tasks to the end: else they ran under the kernel's own classes.
-    ///
-    /// # Errors
-    /// Why it ended, in the kernel's words.
-    pub(crate) fn has_lasted(&self) -> Result<()> {
-        if matches!(self.exit_kind, 0 | EXIT_UNREG) {
-            return Ok(());
-        }
-        let words = if self.message.is_empty() { &self.reason } else { &self.message };
-        Err(Error::input(format!("scheduler {} did not last: {} ({words})", self.name, self.reason))
-            .help("from there on the tasks ran under the fair class: this is not a run of the scheduler"))
-    }
-    /// Into a record: counters by operation and by the kernel's function, and how it ended.
-    pub(crate) fn tell(&self, found: &mut Findings) {
-        for (name, calls, executed) in &self.ops {
-            found.counters.insert(format!("scx.calls.{name}"), *calls);
-            found.counters.insert(format!("scx.instructions.{name}"), *executed);
-        }
-        for (name, calls) in &self.called {
-            found.counters.insert(format!("scx.kfunc.{name}"), *calls);
-        }
-        let exit = match self.exit_kind {
-            0 => "it has run to the end".to_owned(),
-            kind => format!("kind {kind}, code {}: {}", self.exit_code, self.reason),
-        };
-        let facts = [("scx.ops", &self.name), ("scx.exit", &exit), ("scx.said", &self.message)];
-        found.environment.extend(facts.map(|(name, value)| (name.to_owned(), value.clone())));
-    }
 }
 
 fn text(words: &str) -> *const c_char {
@@ -184,19 +145,71 @@ fn symbols(object: &Path, base: usize) -> Result<HashMap<String, usize>> {
 }
 
 struct Loading<'a> {
-    functions: &'a Functions,
+    loaded: &'a mut Loaded,
     btf: &'a Btf,
     scheduler: &'a Scheduler,
     given: Given,
     cpus: usize,
-    symbols: HashMap<String, usize>,
-    called: BTreeMap<String, *const RawCalled>,
 }
 
 impl Ext {
     /// The scheduler's maps and programs go into the image, and its operations become those of the kernel's class.
     pub(crate) fn enable(&self, engine: &mut Engine<'_>, object: &Path) -> Result<Enabled> {
-        enable((&self.scheduler, &self.btf), Given::default(), engine, object)
+        let loaded = Loaded::of(engine, object)?;
+        enable((&self.scheduler, &self.btf), Given::default(), engine, loaded)
+    }
+}
+
+impl Loaded {
+    /// Nothing yet.
+    pub(crate) fn of(engine: &mut Engine<'_>, object: &Path) -> Result<Loaded> {
+        let image = engine.kernel.image();
+        let functions = Functions::of(image)
+            .map_err(|_| Error::input("the image has no sched_ext").help("take a kernel of 6.12 or later"))?;
+        ext_place::asked_by(functions.img_bpf_place);
+        Ok(Loaded {
+            functions,
+            symbols: symbols(object, image.base)?,
+            programs: Vec::new(),
+            shapes: Vec::new(),
+            called: BTreeMap::new(),
+            traces: Vec::new(),
+            untraced: Vec::new(),
+            sinks: Vec::new(),
+            rings: Vec::new(),
+        })
+    }
+    /// Maps and programs of the scheduler that the image does not have yet go there.
+    pub(crate) fn add(
+        &mut self,
+        (scheduler, btf): (&Scheduler, &Btf),
+        given: Given,
+        engine: &mut Engine<'_>,
+    ) -> Result<()> {
+        engine.enter(CpuId(0));
+        let cpus = engine.nr_cpus();
+        let mut loading = Loading { loaded: self, btf, scheduler, given, cpus };
+        loading.maps()?;
+        loading.types()?;
+        for program in &scheduler.programs[loading.loaded.programs.len()..] {
+            let number = loading.program(program)?;
+            loading.loaded.programs.push(number);
+        }
+        engine.take_notes(CpuId(0));
+        Ok(())
+    }
+    /// The image's number of a program.
+    pub(crate) fn program(&self, program: usize) -> Option<c_int> {
+        self.programs.get(program).copied()
+    }
+    /// Executes a program of the user's half.
+    pub(crate) fn run(&self, engine: &mut Engine<'_>, program: usize, context: &mut [u8], cpu: CpuId) -> i64 {
+        engine.enter(cpu);
+        let context = context.as_mut_ptr().cast();
+        // SAFETY: the context lives through the call; the program is one that the image has made.
+        let result = unsafe { (self.functions.img_bpf_program_run)(self.programs[program], context) };
+        engine.take_notes(cpu);
+        result
     }
 }
 
@@ -205,35 +218,24 @@ pub(crate) fn enable(
     (scheduler, btf): (&Scheduler, &Btf),
     given: Given,
     engine: &mut Engine<'_>,
-    object: &Path,
+    mut loaded: Loaded,
 ) -> Result<Enabled> {
-    engine.enter(CpuId(0));
     let topology = engine.board.machine.topology.clone();
-    let image = engine.kernel.image();
-    let functions = Functions::of(image).map_err(|_| {
-        Error::input("the image has no sched_ext")
-            .help("take a kernel of 6.12 or later, with pahole installed")
-    })?;
-    let symbols = symbols(object, image.base)?;
-    let (is_alone, cpus) = (given.memory.is_empty(), topology.cpus.len());
-    let mut loading =
-        Loading { functions: &functions, btf, scheduler, given, cpus, symbols, called: BTreeMap::new() };
-    loading.maps()?;
-    loading.types()?;
-    let programs = scheduler.programs.iter().map(|p| loading.program(p));
-    let programs = programs.collect::<Result<Vec<_>>>()?;
-    // Its own program has made them ready, if there is one.
-    match is_alone {
-        true => crate::ext_setup::run(scheduler, &functions, &programs, &topology)?,
-        false => loading.run_before(&programs),
+    // Its own program makes maps and programs ready, if there is one.
+    let (is_alone, cpu) = (given.memory.is_empty(), given.cpu);
+    loaded.add((scheduler, btf), given, engine)?;
+    engine.enter(cpu);
+    if is_alone {
+        crate::ext_setup::run(scheduler, &loaded.functions, &loaded.programs, &topology)?;
+        loaded.trace_all(scheduler, btf)?;
     }
-    loading.attach(&programs)?;
-    let called = loading.called;
-    engine.take_notes(CpuId(0));
+    let loading = Loading { loaded: &mut loaded, btf, scheduler, given: Given::default(), cpus: 0 };
+    loading.attach()?;
+    engine.take_notes(cpu);
     let ops = scheduler.ops.members.iter();
-    let ops = ops.map(|(_, at, name)| (programs[*at], name.clone())).collect();
-    let shapes = scheduler.maps.iter().map(Shape::of).collect();
-    Ok(Enabled { functions, ops, programs, called, shapes, name: scheduler.name.clone() })
+    let ops = ops.map(|(_, at, name)| (loaded.programs[*at], name.clone())).collect();
+    let events = Events::of(&loaded.symbols, btf);
+    Ok(Enabled { loaded, ops, events, name: scheduler.name.clone() })
 }
 
 impl Loading<'_> {
@@ -241,9 +243,11 @@ impl Loading<'_> {
         let why = std::io::Error::from_raw_os_error(errno);
         Error::input(format!("scheduler {}: {what}: {why}", self.scheduler.name))
     }
-    fn maps(&self) -> Result<()> {
-        for (at, map) in self.scheduler.maps.iter().enumerate() {
+    fn maps(&mut self) -> Result<()> {
+        let before = self.loaded.shapes.len();
+        for (at, map) in self.scheduler.maps.iter().enumerate().skip(before) {
             let memory = self.given.memory.get(at).copied().flatten();
+            let fields = ext_maps::fields(map);
             let raw = RawMap {
                 name: text(&map.name),
                 kind: map.kind,
@@ -252,20 +256,27 @@ impl Loading<'_> {
                 max_entries: map.max_entries,
                 flags: map.flags,
                 memory: memory.unwrap_or(std::ptr::null_mut()),
+                fields: fields.as_ptr(),
+                nr_fields: fields.len() as c_uint,
             };
             // SAFETY: the structure lives through the call, and its name for good.
-            let number = checked(unsafe { (self.functions.img_bpf_map_new)(&raw const raw) })
+            let number = checked(unsafe { (self.loaded.functions.img_bpf_map_new)(&raw const raw) })
                 .map_err(|e| self.refused(&format!("map {} of kind {}", map.name, map.kind), e))?;
             if memory.is_none() {
                 self.fill(number, map)?;
             }
+            if map.kind == RINGBUF {
+                self.loaded.sinks.push((number, map.name.clone()));
+                self.loaded.rings.extend(memory.map(|_| (number, 0)));
+            }
+            self.loaded.shapes.push(Shape::of(map));
         }
-        for (number, map) in self.scheduler.maps.iter().enumerate() {
+        for (number, map) in self.scheduler.maps.iter().enumerate().skip(before) {
             for (slot, inner) in &map.inner_initial {
                 let inner = *inner as c_int;
                 let (slot, inner) = ((&raw const *slot).cast(), (&raw const inner).cast());
                 // SAFETY: key and value are numbers of 4 bytes, as such a map has them.
-                checked(unsafe { (self.functions.img_bpf_update)(number as c_int, slot, inner, 0) })
+                checked(unsafe { (self.loaded.functions.img_bpf_update)(number as c_int, slot, inner, 0) })
                     .map_err(|e| self.refused(&format!("the inner maps of {}", map.name), e))?;
             }
         }
@@ -279,19 +290,10 @@ impl Loading<'_> {
             }
             let (key, value) = (entry.key.as_ptr().cast(), entry.value.as_ptr().cast());
             // SAFETY: key and value have the sizes of the map, in the form of bpf(2).
-            checked(unsafe { (self.functions.img_bpf_update)(entry.map as c_int, key, value, 0) })
+            checked(unsafe { (self.loaded.functions.img_bpf_update)(entry.map as c_int, key, value, 0) })
                 .map(drop)
                 .map_err(|e| self.refused(&format!("an element of map {}", entry.map), e))
         })
-    }
-    /// Executes what the user's half has asked for before it attached.
-    fn run_before(&mut self, programs: &[c_int]) {
-        for run in &mut self.given.runs {
-            // SAFETY: the context lives through the call; the program is one that the image has made.
-            unsafe {
-                (self.functions.img_bpf_program_run)(programs[run.program], run.context.as_mut_ptr().cast())
-            };
-        }
     }
     fn fill(&self, number: c_int, map: &Map) -> Result<()> {
         let room = match map.kind {
@@ -306,10 +308,10 @@ impl Loading<'_> {
         }
         // SAFETY: the map was made just now; its values have that room, and nobody else looks.
         unsafe {
-            let to = (self.functions.img_bpf_map_values)(number).cast::<u8>();
+            let to = (self.loaded.functions.img_bpf_map_values)(number).cast::<u8>();
             std::ptr::copy_nonoverlapping(map.initial.as_ptr(), to, map.initial.len());
             if map.kind == ARENA {
-                (self.functions.img_bpf_arena_begins)(number, map.initial.len() as c_ulong);
+                (self.loaded.functions.img_bpf_arena_begins)(number, map.initial.len() as c_ulong);
             }
         }
         Ok(())
@@ -321,7 +323,8 @@ impl Loading<'_> {
         if own.is_empty() {
             return Ok(());
         }
-        let own = Btf::parse(own)?;
+        let named = |e: Error| e.context(format!("scheduler {}", self.scheduler.name));
+        let own = Btf::parse(own).map_err(named)?;
         let refcount = |id: u32| {
             let counts = |item: &&Item| own.name(own.bare(item.id)) == "bpf_refcount";
             own.items(id).iter().find(counts).map_or(-1, |item| (item.value / 8) as c_int)
@@ -334,7 +337,7 @@ impl Loading<'_> {
         };
         let all: &'static [RawType] = (0..own.ids().end).map(raw).collect::<Vec<_>>().leak();
         // SAFETY: the types are never freed.
-        unsafe { (self.functions.img_bpf_types)(all.as_ptr(), all.len() as c_uint) };
+        unsafe { (self.loaded.functions.img_bpf_types)(all.as_ptr(), all.len() as c_uint) };
         Ok(())
     }
 
@@ -351,10 +354,14 @@ impl Loading<'_> {
             let insn = program.instructions[at];
             room[at] = match missing.get(&(at as u32)) {
                 Some(name) => absent(name),
-                None => self.decoded(insn, program.instructions.get(at + 1), (base, at))?,
+                None => self
+                    .decoded(insn, program.instructions.get(at + 1), (base, at))
+                    .map_err(|e| e.context(format!("program {}, instruction {at}", program.name)))?,
             };
             at += if insn.code == LOAD_WIDE { 2 } else { 1 };
         }
+        let room: &'static [RawInsn] = room;
+        ext_place::add(&program.name, room, &program.lines);
         let raw = RawProgram {
             name: text(&program.name),
             insns: room.as_ptr(),
@@ -363,7 +370,7 @@ impl Loading<'_> {
             executed: 0,
         };
         // SAFETY: the structure lives through the call, its name and instructions for good.
-        checked(unsafe { (self.functions.img_bpf_program_new)(&raw const raw) })
+        checked(unsafe { (self.loaded.functions.img_bpf_program_new)(&raw const raw) })
             .map_err(|e| self.refused(&format!("program {}", program.name), e))
     }
 
@@ -377,8 +384,10 @@ impl Loading<'_> {
                 // SAFETY: the calls take a number, and give NULL or fail the run where it names no map.
                 let imm = unsafe {
                     match src {
-                        MAP => (self.functions.img_bpf_map_at)(insn.imm) as i64,
-                        MAP_VALUE => (self.functions.img_bpf_map_values)(insn.imm) as i64 + i64::from(high),
+                        MAP => (self.loaded.functions.img_bpf_map_at)(insn.imm) as i64,
+                        MAP_VALUE => {
+                            (self.loaded.functions.img_bpf_map_values)(insn.imm) as i64 + i64::from(high)
+                        }
                         BTF_ID => self.address(insn.imm as u32)? as i64,
                         FUNCTION => place(insn.imm),
                         _ => i64::from(insn.imm as u32) | i64::from(high) << 32,
@@ -389,6 +398,8 @@ impl Loading<'_> {
             CALL => match src {
                 0 => self.helper(insn.imm as u32, raw),
                 1 => RawInsn { op: op::LOCAL, imm: place(insn.imm), ..raw },
+                // libbpf leaves weak functions that it has not found so, in code that nothing reaches.
+                _ if insn.imm == 0 => absent("a function that its library has not found"),
                 _ => RawInsn { op: op::KFUNC, imm: self.kfunc(insn.imm as u32)? as i64, ..raw },
             },
             _ => raw,
@@ -396,7 +407,7 @@ impl Loading<'_> {
     }
     fn helper(&self, id: u32, raw: RawInsn) -> RawInsn {
         // SAFETY: the call takes any number.
-        let at = unsafe { (self.functions.img_bpf_helper_at)(id) };
+        let at = unsafe { (self.loaded.functions.img_bpf_helper_at)(id) };
         match at.is_null() {
             true => absent(&format!("helper {id}")),
             false => RawInsn { op: op::HELPER, imm: at as i64, ..raw },
@@ -405,11 +416,11 @@ impl Loading<'_> {
     fn address(&self, id: u32) -> Result<usize> {
         let name = self.btf.name(id);
         let lacks = || Error::input(format!("scheduler {}: the image has no {name}", self.scheduler.name));
-        self.symbols.get(name).copied().ok_or_else(lacks)
+        self.loaded.symbols.get(name).copied().ok_or_else(lacks)
     }
     fn kfunc(&mut self, id: u32) -> Result<*const RawCalled> {
         let name = self.btf.name(id).to_owned();
-        if let Some(found) = self.called.get(&name) {
+        if let Some(found) = self.loaded.called.get(&name) {
             return Ok(*found);
         }
         let prototype = self.btf.prototype(id)?;
@@ -419,23 +430,24 @@ impl Loading<'_> {
             arguments: prototype.arguments.into(),
             has_aux: prototype.aux.into(),
             result: width(prototype.result),
+            step: 0,
             calls: 0,
         };
         if prototype.arguments > 5 {
             return Err(Error::input(format!("{name} takes {} arguments", prototype.arguments)));
         }
         // SAFETY: the structure lives through the call, and its name for good.
-        let made = unsafe { (self.functions.img_bpf_called_new)(&raw const raw) };
-        self.called.insert(name, made);
+        let made = unsafe { (self.loaded.functions.img_bpf_called_new)(&raw const raw) };
+        self.loaded.called.insert(name, made);
         Ok(made)
     }
 
-    fn attach(&self, programs: &[c_int]) -> Result<()> {
+    fn attach(&self) -> Result<()> {
         let ops = &self.scheduler.ops;
         let by_cid = ops.kind == OpsKind::ByCid;
         let kind = if by_cid { "sched_ext_ops_cid" } else { "sched_ext_ops" };
         let id = self.structure(kind)?;
-        let members: &'static [RawMember] = self.members(id, programs).leak();
+        let members: &'static [RawMember] = self.members(id).leak();
         let values: &'static [u8] = ops.bytes.clone().leak();
         let info = self.structure("scx_exit_info")?;
         let arena = self.scheduler.maps.iter().position(|map| map.kind == ARENA);
@@ -453,12 +465,15 @@ impl Loading<'_> {
             info_message: self.offset(info, "msg")?,
         };
         // SAFETY: the structure lives through the call, what it points to for good.
-        checked(unsafe { (self.functions.img_ext_enable)(&raw const raw) })
-            .map(drop)
-            .map_err(|e| self.refused("the kernel does not take it", e))
+        checked(unsafe { (self.loaded.functions.img_ext_enable)(&raw const raw) }).map(drop).map_err(|e| {
+            let member = words(self.loaded.functions.state().reason);
+            let what = if member.is_empty() { "it".to_owned() } else { format!("its ops.{member}") };
+            self.refused(&format!("the kernel does not take {what}"), e)
+        })
     }
     /// All members that a scheduler sets: its programs, and plain values, which the kernel checks.
-    fn members(&self, id: u32, programs: &[c_int]) -> Vec<RawMember> {
+    fn members(&self, id: u32) -> Vec<RawMember> {
+        let programs = &self.loaded.programs;
         let one = |item: &Item| {
             let offset = (item.value / 8) as u32;
             let name = self.btf.item_name(item);
@@ -502,92 +517,32 @@ impl Enabled {
     /// The scheduler is unregistered, if it has not ended by itself.
     pub(crate) fn disable(&self, engine: &mut Engine<'_>) {
         engine.enter(CpuId(0));
+        self.events.as_ref().inspect(|events| _ = events.read(&self.loaded.functions));
         // SAFETY: a CPU is entered.
-        unsafe { (self.functions.img_ext_disable)() };
+        unsafe { (self.loaded.functions.img_ext_disable)() };
         engine.take_notes(CpuId(0));
-    }
-    /// Executes a program of the user's half.
-    pub(crate) fn run(&self, engine: &mut Engine<'_>, program: usize, context: &mut [u8]) -> i64 {
-        engine.enter(CpuId(0));
-        let context = context.as_mut_ptr().cast();
-        // SAFETY: the context lives through the call; the program is one that the image has made.
-        let result = unsafe { (self.functions.img_bpf_program_run)(self.programs[program], context) };
-        engine.take_notes(CpuId(0));
-        result
-    }
-    /// The shape of a map that user space may ask about, with a key of its size.
-    fn shape(&self, map: usize, key: Option<&[u8]>) -> std::result::Result<Shape, i32> {
-        let shape = self.shapes.get(map).copied().ok_or(libc::EBADF)?;
-        // Keys of storage are tasks and groups by their descriptors, which nobody has here.
-        let fits = key.is_none_or(|key| key.len() == shape.key_bytes);
-        if shape.is_storage || shape.key_bytes == 0 { Err(libc::EOPNOTSUPP) } else { Ok(shape) }
-            .and_then(|shape| if fits { Ok(shape) } else { Err(libc::EINVAL) })
-    }
-    /// A key's values: of a map by CPU, those of `cpus` CPUs.
-    pub(crate) fn lookup(&self, map: usize, key: &[u8], cpus: usize) -> std::result::Result<Vec<u8>, i32> {
-        let shape = self.shape(map, Some(key))?;
-        let mut value = vec![0; shape.bytes(cpus).next_multiple_of(8)];
-        let to = value.as_mut_ptr().cast();
-        // SAFETY: the key has the map's size, and the value room for what a key has.
-        checked(unsafe { (self.functions.img_bpf_lookup)(map as c_int, key.as_ptr().cast(), to) })?;
-        value.truncate(shape.bytes(cpus));
-        Ok(value)
-    }
-    pub(crate) fn update(
-        &self,
-        map: usize,
-        (key, value): (&[u8], &[u8]),
-        flags: u64,
-        cpus: usize,
-    ) -> std::result::Result<(), i32> {
-        let shape = self.shape(map, Some(key))?;
-        if value.len() < shape.bytes(cpus) {
-            return Err(libc::EINVAL);
-        }
-        let (key, value) = (key.as_ptr().cast(), value.as_ptr().cast());
-        // SAFETY: the key has the map's size, and the value as much as a key has.
-        checked(unsafe { (self.functions.img_bpf_update)(map as c_int, key, value, flags) }).map(drop)
-    }
-    pub(crate) fn delete(&self, map: usize, key: &[u8]) -> std::result::Result<(), i32> {
-        self.shape(map, Some(key))?;
-        // SAFETY: the key has the map's size.
-        checked(unsafe { (self.functions.img_bpf_delete)(map as c_int, key.as_ptr().cast()) }).map(drop)
-    }
-    pub(crate) fn next(&self, map: usize, key: Option<&[u8]>) -> std::result::Result<Vec<u8>, i32> {
-        let mut next = vec![0; self.shape(map, key)?.key_bytes];
-        let (from, to) = (key.map_or(std::ptr::null(), |key| key.as_ptr().cast()), next.as_mut_ptr().cast());
-        // SAFETY: both keys have the map's size.
-        checked(unsafe { (self.functions.img_bpf_next)(map as c_int, from, to) })?;
-        Ok(next)
     }
     /// What it has done so far.
     pub(crate) fn account(&self) -> Account {
-        // SAFETY: zeros are a value of this plain data, and the call fills it.
-        let state = unsafe {
-            let mut state: RawState = std::mem::zeroed();
-            (self.functions.img_ext_look)(&raw mut state);
-            state
-        };
-        let words = |at: *const c_char| match at.is_null() {
-            true => String::new(),
-            // SAFETY: the image gives a text that ends with a zero and is never freed.
-            false => unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned(),
-        };
+        let state = self.loaded.functions.state();
         let op = |(number, name): &(c_int, String)| {
             // SAFETY: the number is that of a program which the image has made.
-            let program = unsafe { &*(self.functions.img_bpf_program_at)(*number) };
+            let program = unsafe { &*(self.loaded.functions.img_bpf_program_at)(*number) };
             (name.clone(), program.calls, program.executed)
         };
         // SAFETY: the image has made them, for good.
         let called = |(name, at): (&String, &*const RawCalled)| (name.clone(), unsafe { (**at).calls });
         Account {
             name: self.name.clone(),
+            untraced: self.loaded.untraced.clone(),
             exit_kind: state.exit_kind,
             exit_code: state.exit_code,
             reason: words(state.reason),
             message: words(state.message),
             ops: self.ops.iter().map(op).collect(),
-            called: self.called.iter().map(called).collect(),
+            called: self.loaded.called.iter().map(called).collect(),
+            events: self.events.as_ref().map_or_else(Vec::new, |events| events.read(&self.loaded.functions)),
+            sent: self.loaded.sent(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The interface of engine and image for sched_ext: the layouts of `shim/abi.h`, field by field.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// `struct img_bpf_insn`.
 #[repr(C)]
@@ -32,6 +32,41 @@ pub struct RawMap {
     pub max_entries: c_uint,
     pub flags: c_uint,
     pub memory: *mut c_void,
+    pub fields: *const RawField,
+    pub nr_fields: c_uint,
+}
+
+/// `struct img_bpf_field`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawField {
+    pub at: c_uint,
+    pub bytes: c_uint,
+    pub special: c_int,
+}
+
+/// `enum img_bpf_special`.
+pub mod special {
+    use std::ffi::c_int;
+
+    pub const KEPT: c_int = 0;
+    pub const TIMER: c_int = 1;
+    pub const KPTR: c_int = 2;
+    pub const KPTR_MASK: c_int = 3;
+    pub const KPTR_OWN: c_int = 4;
+    pub const HEAD: c_int = 5;
+}
+
+/// `struct img_bpf_trace`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawTrace {
+    pub program: c_int,
+    pub tracepoint: *const c_void,
+    pub function: *const c_char,
+    pub after: c_int,
+    pub nr: c_uint,
+    pub bytes: [u8; 12],
 }
 
 /// `struct img_bpf_type`.
@@ -76,6 +111,8 @@ pub struct RawCalled {
     pub arguments: c_int,
     pub has_aux: c_int,
     pub result: c_int,
+    /// The image's own.
+    pub step: c_int,
     pub calls: u64,
 }
 
@@ -114,4 +151,13 @@ pub struct RawState {
     pub exit_code: i64,
     pub reason: *const c_char,
     pub message: *const c_char,
+}
+
+/// A text of the image; empty: it gives none.
+pub fn words(at: *const c_char) -> String {
+    match at.is_null() {
+        true => String::new(),
+        // SAFETY: the image gives a text that ends with a zero and is never freed.
+        false => unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned(),
+    }
 }

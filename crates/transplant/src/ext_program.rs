@@ -4,19 +4,24 @@
 //! Its work takes no simulated time. Its maps are files in memory that both sides see.
 
 use crate::engine::Engine;
-use crate::ext::{Enabled, Given, enable};
-use schedlab_base::{Error, Result};
+use crate::ext::{Enabled, Given, Loaded, enable};
+use crate::ext_account::NOT_LASTING;
+use crate::run::start;
+use schedlab_base::{CpuId, Error, Result, TaskId, Warning};
 use schedlab_record::Findings;
-use schedlab_scx::Map;
 use schedlab_scx::broker::{self, Attach, Errno, Outcome, Refusal, Request, Wake};
 use schedlab_scx::btf::Btf;
 use schedlab_scx::object::whole;
+use schedlab_scx::{Map, Target};
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 /// At most this many refusals are put into a record.
 const MOST_REFUSED: usize = 20;
+
+/// So often rings are looked at for calls of their readers, simulated ns.
+const RING_LOOK_NS: u64 = 100_000;
 
 /// A program to start.
 pub struct Program {
@@ -33,24 +38,37 @@ struct Far<'r, 'm> {
     object: &'r Path,
     btf: &'r Btf,
     runs_up: RunsUp<'r, 'm>,
+    /// Tasks that start when it has attached.
+    waiting: Vec<TaskId>,
+    /// What the image has of a scheduler that is not attached.
+    loaded: Option<Loaded>,
     enabled: Option<Enabled>,
     failed: Option<Error>,
     is_over: bool,
 }
 
-/// Runs the program beside the machine, to the end of both.
+/// Runs the program beside the machine, to the end of both. The tasks start when it has attached.
 ///
 /// # Errors
 /// When the program can't be started, attaches nothing, or ends with an error; what the machine's run fails with.
 pub(crate) fn run<'m>(
-    program: Program,
+    (program, waiting): (Program, Vec<TaskId>),
     engine: &mut Engine<'m>,
     object: &Path,
     runs_up: RunsUp<'_, 'm>,
 ) -> Result<(Enabled, Outcome)> {
     let request = Request { start_ns: engine.kernel_time(engine.now), ..program.request };
-    let mut far =
-        Far { engine, object, btf: &program.btf, runs_up, enabled: None, failed: None, is_over: false };
+    let mut far = Far {
+        engine,
+        object,
+        btf: &program.btf,
+        runs_up,
+        waiting,
+        loaded: None,
+        enabled: None,
+        failed: None,
+        is_over: false,
+    };
     let outcome = broker::run(&request, &mut far)?;
     if !far.is_over && far.failed.is_none() && far.enabled.is_some() {
         return Err(has_left(&request, &outcome));
@@ -64,13 +82,14 @@ pub(crate) fn run<'m>(
 
 /// The tasks would run under the fair class from there on.
 fn has_left(request: &Request, outcome: &Outcome) -> Error {
-    let said = last_words(&outcome.errors, 6);
-    Error::input(format!(
-        "{} has left before the run was over ({}){said}",
-        request.program.display(),
-        outcome.status
-    ))
-    .help("a scheduler's program stays until it gets SIGINT")
+    let said = last_words(outcome, 6);
+    if outcome.was_killed {
+        let (program, seconds) = (request.program.display(), request.patience.as_secs());
+        let text = format!("{program} has let no simulated time pass in {seconds} s, and was ended{said}");
+        return Error::input(text).help("a scheduler's program sleeps or waits between its decisions");
+    }
+    Error::input(format!("{} {} ({}){said}", request.program.display(), NOT_LASTING[1], outcome.status))
+        .help("a scheduler's program stays until it gets SIGINT")
 }
 
 /// The last lines of an output that say something.
@@ -82,8 +101,9 @@ fn last_lines(bytes: &[u8], most: usize) -> Vec<String> {
     lines
 }
 
-/// The same for an error, each on a line of its own.
-fn last_words(bytes: &[u8], most: usize) -> String {
+/// Its last errors, or what it printed if there are none, each line on a line of its own.
+fn last_words(outcome: &Outcome, most: usize) -> String {
+    let bytes = if outcome.errors.is_empty() { &outcome.output } else { &outcome.errors };
     let lines: String = last_lines(bytes, most).into_iter().map(|line| format!("\n    {line}")).collect();
     if lines.is_empty() { String::new() } else { format!("; it said:{lines}") }
 }
@@ -95,12 +115,13 @@ fn attaches_nothing(request: &Request, outcome: &Outcome) -> Error {
             format!("{} has attached no scheduler in {seconds} s, and was ended", request.program.display());
         return Error::input(text).help("it loads and attaches a scheduler, and stays until it gets SIGINT");
     }
-    let refused: Vec<String> = outcome.refused_bpf.keys().cloned().collect();
+    let refused: Vec<String> =
+        outcome.refused_bpf.keys().chain(outcome.refused_calls.keys()).cloned().collect();
     let text = format!(
         "{} has attached no scheduler ({}){}",
         request.program.display(),
         outcome.status,
-        last_words(&outcome.errors, 12)
+        last_words(outcome, 12)
     );
     let remedy = match refused.is_empty() {
         true => {
@@ -116,9 +137,12 @@ pub(crate) fn tell(outcome: &Outcome, found: &mut Findings) {
     let last = |bytes: &[u8]| last_lines(bytes, 12).join("\n");
     // What the machine does not have was not refused.
     let refused = outcome.refused.keys().filter(|(_, why)| *why != Refusal::Absent);
-    let refused = refused.map(|(path, _)| path.display().to_string());
-    let refused: Vec<String> =
-        refused.chain(outcome.refused_bpf.keys().cloned()).take(MOST_REFUSED).collect();
+    let refused = refused.map(|(path, why)| match why {
+        Refusal::Execute => format!("execve {}", path.display()),
+        _ => path.display().to_string(),
+    });
+    let others = outcome.refused_bpf.keys().chain(outcome.refused_calls.keys());
+    let refused: Vec<String> = refused.chain(others.cloned()).take(MOST_REFUSED).collect();
     let facts = [
         ("scx.output", last(&outcome.output)),
         ("scx.errors", last(&outcome.errors)),
@@ -126,27 +150,39 @@ pub(crate) fn tell(outcome: &Outcome, found: &mut Findings) {
         ("scx.refused", refused.join(", ")),
     ];
     found.environment.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+    if !outcome.clock_is_simulated {
+        let text = "this machine does not let a program be traced: the scheduler's program read the machine's own clock";
+        found.warnings.push(Warning::new("scx.clock", text));
+    }
 }
 
-/// Maps a map's file, for good; `None`: that fails.
-fn shared(file: &BorrowedFd<'_>, at: u64) -> Option<*mut c_void> {
+/// Maps a map's file, for good: where its lines are charged, if they are. `None`: that fails.
+fn shared(file: &BorrowedFd<'_>, at: u64, loaded: &Loaded) -> Option<*mut c_void> {
     // SAFETY: zeros are a value of this plain data, and the call fills it.
     let bytes = unsafe {
         let mut about: libc::stat = std::mem::zeroed();
         (libc::fstat(file.as_raw_fd(), &raw mut about) == 0).then_some(about.st_size as usize)?
     };
-    let place = if at > 0 { libc::MAP_FIXED_NOREPLACE } else { 0 };
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: new memory of the file's size; a fixed place is taken only if it is free.
-    let memory = unsafe {
-        libc::mmap(at as *mut c_void, bytes.max(1), access, libc::MAP_SHARED | place, file.as_raw_fd(), 0)
+    let room = if at > 0 { std::ptr::null_mut() } else { loaded.room(bytes) };
+    let place = match at {
+        0 if room.is_null() => 0,
+        0 => libc::MAP_FIXED,
+        _ => libc::MAP_FIXED_NOREPLACE,
     };
+    let at = if at > 0 { at as *mut c_void } else { room };
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: new memory of the file's size; a fixed place is taken only if it is free, or one that the image has given
+    // away for it.
+    let memory =
+        unsafe { libc::mmap(at, bytes.max(1), access, libc::MAP_SHARED | place, file.as_raw_fd(), 0) };
     (memory != libc::MAP_FAILED).then_some(memory)
 }
 
-/// The memory of a scheduler's maps that both sides see.
-fn shared_of(attach: &Attach<'_>) -> Result<Vec<Option<*mut c_void>>> {
-    let one = |(map, file): (&Map, &Option<BorrowedFd<'_>>)| match file {
+/// The memory that both sides see, of maps that the image does not have yet.
+fn shared_of(attach: &Attach<'_>, loaded: &Loaded) -> Result<Vec<Option<*mut c_void>>> {
+    let known = loaded.shapes.len();
+    let one = |(at, (map, file)): (usize, (&Map, &Option<BorrowedFd<'_>>))| match file {
+        _ if at < known => Ok(None),
         None => Ok(None),
         Some(file) => {
             let lacks = || {
@@ -154,15 +190,50 @@ fn shared_of(attach: &Attach<'_>) -> Result<Vec<Option<*mut c_void>>> {
                 Error::machine(format!("scheduler {name}: the memory of map {} can't be had", map.name))
                     .help("its place among the addresses is taken, or memory is short")
             };
-            shared(file, map.extra).map(Some).ok_or_else(lacks)
+            shared(file, map.extra, loaded).map(Some).ok_or_else(lacks)
         }
     };
-    attach.scheduler.maps.iter().zip(attach.memory).map(one).collect()
+    attach.scheduler.maps.iter().zip(attach.memory).enumerate().map(one).collect()
 }
 
 impl Far<'_, '_> {
-    fn enabled(&self) -> std::result::Result<&Enabled, Errno> {
-        self.enabled.as_ref().ok_or(Errno(libc::ENOENT))
+    /// What the image has of the scheduler.
+    fn loaded(&mut self) -> std::result::Result<&mut Loaded, Errno> {
+        let enabled = self.enabled.as_mut().map(|enabled| &mut enabled.loaded);
+        enabled.or(self.loaded.as_mut()).ok_or(Errno(libc::ENOENT))
+    }
+    /// An error ends the run, when the program has heard of it.
+    fn fails<T>(&mut self, done: Result<T>) -> std::result::Result<T, Errno> {
+        done.map_err(|e| {
+            self.failed = Some(e);
+            Errno(libc::EINVAL)
+        })
+    }
+    /// Checks what was handed in, and maps what is shared.
+    fn given(&mut self, attach: Attach<'_>) -> Result<Given> {
+        whole(attach.scheduler, self.btf, &format!("scheduler {}", attach.scheduler.name))?;
+        if self.enabled.is_none() && self.loaded.is_none() {
+            self.loaded = Some(Loaded::of(self.engine, self.object)?);
+        }
+        let loaded = self.loaded().map_err(|_| Error::internal("nothing is loaded"))?;
+        let memory = shared_of(&attach, loaded)?;
+        Ok(Given { memory, entries: attach.entries, cpu: CpuId(attach.cpu) })
+    }
+    fn add(&mut self, attach: Attach<'_>) -> Result<()> {
+        let scheduler = attach.scheduler;
+        let given = self.given(attach)?;
+        self.engine.finish_verbs();
+        let enabled = self.enabled.as_mut().map(|enabled| &mut enabled.loaded);
+        let loaded = enabled.or(self.loaded.as_mut()).ok_or_else(|| Error::internal("nothing is loaded"))?;
+        loaded.add((scheduler, self.btf), given, self.engine)
+    }
+    fn enable(&mut self, attach: Attach<'_>) -> Result<()> {
+        let scheduler = attach.scheduler;
+        let given = self.given(attach)?;
+        self.engine.finish_verbs();
+        let loaded = self.loaded.take().ok_or_else(|| Error::internal("nothing is loaded"))?;
+        self.enabled = Some(enable((scheduler, self.btf), given, self.engine, loaded)?);
+        start(self.engine, std::mem::take(&mut self.waiting))
     }
     /// The machine runs up to a time of the kernel's clock.
     fn goes_on(&mut self, until_ns: u64) {
@@ -175,59 +246,87 @@ impl Far<'_, '_> {
 }
 
 impl broker::Kernel for Far<'_, '_> {
+    fn load(&mut self, given: Attach<'_>) -> std::result::Result<(), Errno> {
+        let done = self.add(given);
+        self.fails(done)
+    }
     fn attach(&mut self, attach: Attach<'_>) -> std::result::Result<u64, Errno> {
-        let whole = whole(attach.scheduler, self.btf, &format!("scheduler {}", attach.scheduler.name));
-        let memory = whole.and_then(|()| shared_of(&attach));
-        let memory = match memory {
-            Ok(memory) => memory,
-            Err(e) => {
-                self.failed = Some(e);
-                return Err(Errno(libc::EINVAL));
-            }
-        };
-        let given = Given { memory, entries: attach.entries, runs: attach.runs };
-        self.engine.finish_verbs();
-        match enable((attach.scheduler, self.btf), given, self.engine, self.object) {
-            Ok(enabled) => self.enabled = Some(enabled),
-            Err(e) => {
-                self.failed = Some(e);
-                return Err(Errno(libc::EINVAL));
-            }
-        }
+        let done = self.enable(attach);
+        self.fails(done)?;
         Ok(self.engine.kernel_time(self.engine.now))
+    }
+    fn trace(&mut self, program: usize, target: &Target) -> std::result::Result<(), Errno> {
+        self.engine.finish_verbs();
+        self.engine.enter(CpuId(0));
+        let btf = self.btf;
+        let done = self.loaded()?.trace(program, target, btf).map_err(Errno);
+        self.engine.take_notes(CpuId(0));
+        done
+    }
+    fn untrace(&mut self, program: usize, target: &Target) {
+        self.engine.enter(CpuId(0));
+        if let Ok(loaded) = self.loaded() {
+            loaded.untrace(program, target);
+        }
     }
     fn detach(&mut self) {
         if let Some(enabled) = &self.enabled {
             self.engine.finish_verbs();
             enabled.disable(self.engine);
+            if !self.is_over && self.failed.is_none() {
+                let name = enabled.account().name;
+                let text =
+                    format!("the program of scheduler {name} {} before the run was over", NOT_LASTING[2]);
+                let remedy = "a scheduler's program stays until it gets SIGINT";
+                self.failed = Some(Error::input(text).help(remedy));
+            }
         }
     }
     fn lookup(&mut self, map: usize, key: &[u8]) -> std::result::Result<Vec<u8>, Errno> {
         let cpus = self.engine.nr_cpus();
-        self.enabled()?.lookup(map, key, cpus).map_err(Errno)
+        self.loaded()?.lookup(map, key, cpus).map_err(Errno)
     }
     fn update(&mut self, map: usize, key: &[u8], value: &[u8], flags: u64) -> std::result::Result<(), Errno> {
         let cpus = self.engine.nr_cpus();
-        self.enabled()?.update(map, (key, value), flags, cpus).map_err(Errno)
+        self.loaded()?.update(map, (key, value), flags, cpus).map_err(Errno)
     }
     fn delete(&mut self, map: usize, key: &[u8]) -> std::result::Result<(), Errno> {
-        self.enabled()?.delete(map, key).map_err(Errno)
+        self.loaded()?.delete(map, key).map_err(Errno)
     }
     fn next(&mut self, map: usize, key: Option<&[u8]>) -> std::result::Result<Vec<u8>, Errno> {
-        self.enabled()?.next(map, key).map_err(Errno)
+        self.loaded()?.next(map, key).map_err(Errno)
     }
-    fn test_run(&mut self, program: usize, context: &mut Vec<u8>) -> std::result::Result<u32, Errno> {
-        let enabled = self.enabled.as_ref().ok_or(Errno(libc::ENOENT))?;
+    fn test_run(
+        &mut self,
+        program: usize,
+        context: &mut Vec<u8>,
+        cpu: u32,
+    ) -> std::result::Result<u32, Errno> {
         self.engine.finish_verbs();
-        Ok(enabled.run(self.engine, program, context) as u32)
+        let loaded = self.enabled.as_ref().map(|enabled| &enabled.loaded).or(self.loaded.as_ref());
+        Ok(loaded.ok_or(Errno(libc::ENOENT))?.run(self.engine, program, context, CpuId(cpu)) as u32)
     }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
         if self.is_over || self.enabled.is_none() || self.failed.is_some() {
             let now_ns = until_ns.unwrap_or_else(|| self.engine.kernel_time(self.engine.now));
-            return Wake { now_ns, ended: true };
+            return Wake { now_ns, ended: true, rung: false };
         }
-        self.goes_on(until_ns.unwrap_or(u64::MAX));
-        let now_ns = self.engine.kernel_time(self.engine.now);
-        Wake { now_ns, ended: self.is_over || self.failed.is_some() }
+        let until = until_ns.unwrap_or(u64::MAX);
+        let mut rung = false;
+        loop {
+            let now = self.engine.kernel_time(self.engine.now);
+            let part = if self.loaded().is_ok_and(|l| l.has_rings()) {
+                now.saturating_add(RING_LOOK_NS)
+            } else {
+                until
+            };
+            self.goes_on(part.min(until));
+            rung |= self.loaded().is_ok_and(Loaded::takes_calls);
+            let is_over = self.is_over || self.failed.is_some();
+            if is_over || rung || part >= until {
+                let now_ns = self.engine.kernel_time(self.engine.now);
+                return Wake { now_ns, ended: is_over, rung };
+            }
+        }
     }
 }

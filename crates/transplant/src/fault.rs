@@ -4,6 +4,7 @@
 //! The report is `image: REASON`, then the calls, innermost first ([`crate::symbols`]).
 
 use crate::abi::RawStubs;
+use crate::ext_place;
 use crate::symbols::Code;
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -132,7 +133,12 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     // abort() raises its signal some calls deep in the library, and the context was set to a caller.
     let at = if signal == libc::SIGABRT { None } else { interrupted(context) };
     let at = at.filter(|_| known.stub(address).is_none() && !is_call);
-    end(&reason, &known.code.names(&known.code.calls(at)))
+    let calls = known.code.names(&known.code.calls(at));
+    let (values, stack) = (registers(context), stack_pointer(context) as *const c_void);
+    match ext_place::blamed(&calls, &reason, signal == libc::SIGABRT, (&values, stack)) {
+        Some(blamed) => end_with(&blamed, &calls),
+        None => end(&reason, &calls),
+    }
 }
 
 /// Reports and ends the process.
@@ -144,7 +150,11 @@ pub(crate) fn end(reason: &str, calls: &[String]) -> ! {
     };
     let caller = calls.iter().find(|call| !is_common(call)).or(calls.first());
     let from = caller.filter(|_| !reason.starts_with(PLACED));
-    eprintln!("image: {reason}{}", from.map_or(String::new(), |call| format!(" (from {call})")));
+    end_with(&format!("{reason}{}", from.map_or(String::new(), |call| format!(" (from {call})"))), calls)
+}
+
+fn end_with(words: &str, calls: &[String]) -> ! {
+    eprintln!("image: {words}");
     calls.iter().take(DEPTH).for_each(|call| eprintln!("    {call}"));
     // SAFETY: ends the process without running code that might touch the image again.
     unsafe { libc::_exit(EXIT_CODE) }
@@ -173,6 +183,23 @@ pub(crate) fn interrupted(context: *mut c_void) -> Option<usize> {
     {
         let _ = context;
         None
+    }
+}
+
+/// The registers' values where a signal came in.
+fn registers(context: *mut c_void) -> Vec<usize> {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the kernel gives a handler with SA_SIGINFO a ucontext_t.
+    return unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs.map(|value| value as usize) }
+        .to_vec();
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    return unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.regs.map(|value| value as usize) }
+        .to_vec();
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = context;
+        Vec::new()
     }
 }
 

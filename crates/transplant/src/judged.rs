@@ -137,10 +137,13 @@ impl Engine<'_> {
 
     /// Why a preempted task has left, as far as notes say it.
     pub fn why_left(&mut self, switched: &Switched) -> SwitchReason {
+        let kicked = std::mem::take(&mut self.cpus[switched.on].kicked);
         let Some(explaining) = &mut self.explaining else { return SwitchReason::Preempted };
         match explaining.asked_to_leave(switched.on) {
             _ if switched.throttled => SwitchReason::Throttled,
             _ if switched.yields => SwitchReason::Yielded,
+            _ if switched.slice_over && kicked => SwitchReason::Kicked,
+            _ if switched.slice_over => SwitchReason::TickSlice,
             asked => asked.unwrap_or(SwitchReason::Preempted),
         }
     }

@@ -117,12 +117,13 @@ pub(crate) fn policy_number(policy: Policy) -> u32 {
         Policy::Batch => 3,
         Policy::Idle => 5,
         Policy::Deadline => 6,
+        Policy::Ext => 7,
     }
 }
 
 /// The policy of a number; an unknown one counts as ordinary.
 pub(crate) fn policy_of(number: u32) -> Policy {
-    let all = [Policy::Fifo, Policy::Rr, Policy::Batch, Policy::Idle, Policy::Deadline];
+    let all = [Policy::Fifo, Policy::Rr, Policy::Batch, Policy::Idle, Policy::Deadline, Policy::Ext];
     all.into_iter().find(|policy| policy_number(*policy) == number).unwrap_or(Policy::Other)
 }
 

@@ -6,6 +6,7 @@
 use crate::abi::{NEVER, RawChoice, RawJudged, RawNote, finding, kind, wakee};
 use crate::verbs::Verb;
 use schedlab_base::{CpuId, Error};
+use schedlab_trace::{DsqId, ExtOp, ExtQueue};
 use std::ffi::c_char;
 
 /// One thing that kernel code did. `on` is the CPU that it concerns, not always the one that was entered; tasks are
@@ -24,8 +25,8 @@ pub enum Note {
     Waking { pid: i32, by: Option<i32>, was: Wakee },
     /// `sched_wakeup` and `sched_wakeup_new`: it is queued.
     Wakeup(Queued),
-    /// `sched_migrate_task`.
-    Migrate { pid: i32, from: CpuId, to: CpuId },
+    /// `sched_migrate_task`; `ext`: the task is of sched_ext.
+    Migrate { pid: i32, from: CpuId, to: CpuId, ext: bool },
     /// `sched_process_fork`.
     Fork { pid: i32, parent: i32 },
     /// The task is gone.
@@ -42,8 +43,10 @@ pub enum Note {
     Tick { on: CpuId },
     /// What no kernel may do.
     Found(Found),
-    /// A class chose a CPU for a task.
-    Chose { pid: i32, cpu: CpuId, state: ChoiceAt },
+    /// A class chose a CPU for a task; `ext`: that of sched_ext, with whether the CPU is idle.
+    Chose { pid: i32, cpu: CpuId, state: ChoiceAt, ext: Option<bool> },
+    /// A sched_ext scheduler, or the kernel for it, has decided about a task.
+    Step(Step),
     /// A current task is to give way, or not.
     Judged(Judged),
     /// The CPU, which has waited for a lock, gets it at that time of the kernel's clock.
@@ -65,6 +68,21 @@ pub struct Switched {
     pub yields: bool,
     /// Its group is throttled.
     pub throttled: bool,
+    /// It is of sched_ext, and had nothing left of its slice.
+    pub slice_over: bool,
+}
+
+/// A decision of a sched_ext scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    pub on: CpuId,
+    /// `None`: it is about no task, but for the one whose CPU it takes.
+    pub pid: Option<i32>,
+    pub by: ExtOp,
+    pub to: ExtQueue,
+    pub dsq: DsqId,
+    /// The CPU whose current task is to give way.
+    pub preempts: Option<CpuId>,
 }
 
 /// What a task was when it was about to be woken (`enum img_wakee`).
@@ -265,6 +283,27 @@ impl Fields<'_> {
             preempted: self.flag(1),
             yields: self.flag(2),
             throttled: self.flag(4),
+            slice_over: self.flag(8),
+        })
+    }
+    fn step(&self) -> Result<Step, Malformed> {
+        let (by, to) = (usize::from(self.raw.flags & 15), usize::from(self.raw.flags >> 4 & 15));
+        let wrong = || self.wrong("decision", self.raw.flags.into());
+        let (by, to) = (ExtOp::ALL.get(by).ok_or_else(wrong)?, ExtQueue::ALL.get(to).ok_or_else(wrong)?);
+        let is_of_cpu = matches!(to, ExtQueue::Local | ExtQueue::Kicked);
+        let of =
+            if self.raw.other < 0 { None } else { Some(self.cpu("queue's CPU", self.raw.other as u64)?) };
+        Ok(Step {
+            on: self.on()?,
+            pid: Some(self.pid("task", self.raw.pid)?).filter(|pid| *pid != 0),
+            by: *by,
+            to: *to,
+            dsq: match of {
+                Some(cpu) => DsqId::new(cpu.0.into()),
+                None if is_of_cpu => DsqId::UNKNOWN,
+                None => DsqId::new(self.raw.value),
+            },
+            preempts: of.filter(|_| self.flag(1 << 8)),
         })
     }
     fn judged(&self) -> Result<Judged, Malformed> {
@@ -310,7 +349,8 @@ impl Note {
                 gives_way: of.flag(2),
             }),
             kind::MIGRATE => {
-                Note::Migrate { pid: pid()?, from: of.cpu("first CPU", raw.value)?, to: of.on()? }
+                let from = of.cpu("first CPU", raw.value)?;
+                Note::Migrate { pid: pid()?, from, to: of.on()?, ext: of.flag(1) }
             }
             kind::FORK => Note::Fork { pid: pid()?, parent: of.pid("parent", raw.other)? },
             kind::EXIT => Note::Exit { pid: pid()? },
@@ -332,7 +372,9 @@ impl Note {
                 pid: pid()?,
                 cpu: of.cpu("chosen CPU", raw.other as u64)?,
                 state: ChoiceAt::of(of.pointer("state", raw.at)?),
+                ext: of.flag(1).then(|| of.flag(2)),
             },
+            kind::STEP => Note::Step(of.step()?),
             kind::JUDGED => Note::Judged(of.judged()?),
             kind::GRANT => Note::Grant { on: of.on()?, at: raw.at },
             kind::PICKED => {
@@ -362,6 +404,18 @@ mod tests {
         let by_irq = RawNote { kind: kind::WAKING, flags: 1, value: wakee::PINNED, ..RAW };
         let was = Wakee { queued: false, on_cpu: false, pinned: true };
         assert_eq!(of(by_irq), Note::Waking { pid: 7, by: None, was });
+        let taken = RawNote { kind: kind::STEP, flags: 3 | 1 << 8, other: 2, value: 9, ..RAW };
+        let step = Step {
+            on,
+            pid: Some(7),
+            by: ExtOp::Dispatch,
+            to: ExtQueue::Local,
+            dsq: DsqId::new(2),
+            preempts: Some(CpuId(2)),
+        };
+        assert_eq!(of(taken), Note::Step(step));
+        let user = RawNote { flags: 2 | 2 << 4, other: -1, ..taken };
+        assert!(matches!(of(user), Note::Step(Step { to: ExtQueue::User, dsq, .. }) if dsq.number() == 9));
         let tick = RawNote { kind: kind::JUDGED, flags: 2, pid: 0, other: 7, ..RAW };
         assert!(matches!(of(tick), Note::Judged(Judged { arrived: None, before: false, after: true, .. })));
     }
@@ -380,6 +434,8 @@ mod tests {
             (RawNote { kind: kind::CHOSE, other: -1, at: 8, ..RAW }, "chosen CPU"),
             (RawNote { kind: kind::EXIT, pid: -2, ..RAW }, "task"),
             (RawNote { kind: kind::IDLE, value: 256, ..RAW }, "state 256"),
+            (RawNote { kind: kind::STEP, flags: 7, ..RAW }, "decision 7"),
+            (RawNote { kind: kind::STEP, other: 4, ..RAW }, "queue's CPU 4"),
         ] {
             assert!(wrong(raw).contains(field), "{}: {field}", wrong(raw));
         }

@@ -8,7 +8,7 @@
 
 use crate::cpu::{Activity, Current, Halt, Interrupt, Next};
 use crate::engine::Engine;
-use crate::note::{BalanceIdle, Balanced, Note, Queued, Switched, Wakee};
+use crate::note::{BalanceIdle, Balanced, Note, Queued, Step, Switched, Wakee};
 use crate::task::{LastEvent, Task, kthread_id};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_board::board::Kernel as _;
@@ -74,7 +74,7 @@ impl Engine<'_> {
             Note::Switch(switched) => self.switched((by, at), switched),
             Note::Waking { pid, by: waker, was } => self.begins_waking((by, at), (pid, waker), was),
             Note::Wakeup(queued) => self.queued((by, at), queued),
-            Note::Migrate { pid, from, to } => self.migrated((by, at), pid, (from, to)),
+            Note::Migrate { pid, from, to, ext } => self.migrated((by, at), pid, (from, to), ext),
             Note::Fork { .. } | Note::Exit { .. } => 0,
             Note::Balance(passes) => self.balanced(passes),
             Note::Idle { on, state, polls_until } => self.goes_idle(on, state, polls_until),
@@ -83,7 +83,8 @@ impl Engine<'_> {
             Note::Printk(message) => self.kernel.keep_message(message),
             Note::Tick { .. } => self.tick_ns(),
             Note::Found(found) => self.found(found, at),
-            Note::Chose { pid, cpu, state } => self.explain_choice((by, at), (pid, cpu), state),
+            Note::Chose { pid, cpu, state, ext } => self.explain_choice((by, at), (pid, cpu), state, ext),
+            Note::Step(step) => self.decided(at, step),
             Note::Judged(judged) => self.judged(at, judged),
             Note::Picked { on, pid, queue } => self.picked_from((on, at), pid, queue),
         }
@@ -129,7 +130,7 @@ impl Engine<'_> {
     }
 
     /// `sched_migrate_task`.
-    fn migrated(&mut self, (by, at): (CpuId, u64), pid: i32, (from, to): (CpuId, CpuId)) -> u64 {
+    fn migrated(&mut self, (by, at): (CpuId, u64), pid: i32, (from, to): (CpuId, CpuId), ext: bool) -> u64 {
         let Some(task) = self.any_task(pid) else { return 0 };
         self.happened(task, LastEvent { at, cpu: to, name: "sched_migrate_task" });
         if let Some(own) = self.tasks.get_mut(task.index()) {
@@ -137,10 +138,22 @@ impl Engine<'_> {
         }
         let why = match self.tasks.get(task.index()) {
             Some(t) if t.waking => MoveReason::Wakeup,
+            _ if ext && to == by => MoveReason::ExtTaken,
+            _ if ext => MoveReason::ExtSent,
             Some(t) => self.why_moved(by, to, t),
             None => MoveReason::Moved,
         };
         self.emit_at(at, to, EventKind::Migrate { task, from, why })
+    }
+
+    /// A sched_ext scheduler, or the kernel for it, has decided about a task.
+    fn decided(&mut self, at: u64, step: Step) -> u64 {
+        if let Some(cpu) = step.preempts {
+            self.cpus[cpu].kicked = true;
+        }
+        let Some(task) = step.pid.and_then(|pid| self.any_task(pid)) else { return 0 };
+        let Step { by, to, dsq, .. } = step;
+        self.emit_at(at, step.on, EventKind::Decided { task, by, to, dsq })
     }
 
     fn balanced(&mut self, passes: Balanced) -> u64 {

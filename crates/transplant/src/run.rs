@@ -4,8 +4,9 @@ use crate::blocks::Blocks;
 use crate::charge::{self, Prices};
 use crate::cpu::Current;
 use crate::engine::{Accounts, Engine};
-use crate::ext::{Account, Enabled, Ext};
-use crate::ext_program::{self, Program};
+use crate::ext::Ext;
+use crate::ext_parts::{Parts, Ran};
+use crate::ext_program::Program;
 use crate::rest::{self, Rested};
 use crate::setting::{Setting, set};
 use crate::task::{Life, Task};
@@ -22,11 +23,11 @@ use schedlab_board::objects::Objects;
 use schedlab_board::report::SimReport;
 use schedlab_board::run::{check_turns, counting, starters};
 use schedlab_board::thread::Thread;
+use schedlab_board::turns::Rounds;
 use schedlab_kernel::Level;
 use schedlab_kernel::policy::group_of;
 use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
-use schedlab_scx::broker::Outcome;
 use schedlab_trace::Sink;
 use schedlab_workload::{Built, Later, Place, ROOT_GROUP};
 use std::collections::{BTreeMap, VecDeque};
@@ -54,6 +55,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// The sched_ext scheduler that has the tasks from the start.
     pub ext: Option<Scx>,
+    /// Other schedulers instead, each from its time on, in order; `None`: the kernel's own classes.
+    pub later_ext: Vec<(Ns, Option<Scx>)>,
     /// The rules that explain the code's choices, if the run asks for it.
     pub rules: Option<Box<dyn Rules + 'a>>,
     /// Steps between two walks over the invariants of the board; `None`: they are not walked.
@@ -115,61 +118,53 @@ pub fn simulate<'m: 'a, 'a>(
     }
     engine.alive += setup.peers.iter().filter(|peer| !peer.is_done()).count();
     engine.board.peers = setup.peers;
-    starters.into_iter().for_each(|task| engine.start_task(task));
-    if let Some(fault) = engine.fault.take() {
-        return Err(fault);
-    }
+    // Tasks that a program's scheduler has start when it has attached, as on a machine where it is started first.
+    let waiting = match &setup.ext {
+        Some(Scx::Program(_)) => starters,
+        _ => start(&mut engine, starters).map(|()| Vec::new())?,
+    };
     let end = setup.until.map_or(end, |until| end.min(until.0));
     let clock = Clock { end, walk_every, stop, progress: setup.clock };
-    let (ended, scheduler, said) = match (engine.board.turns.is_some(), setup.ext) {
-        (true, Some(Scx::Program(_))) => return Err(takes_turns(machine)),
-        (true, _) => (turns::drive(&mut engine, seed, &clock, &mut outside)?, scheduler, None),
-        (false, Some(Scx::Program(program))) => {
-            let (ended, scheduler, said) =
-                beside(*program, &mut engine, (seed, &clock), &mut outside, object)?;
-            (ended, Some(scheduler), Some(said))
-        }
-        (false, _) => (drive(&mut engine, seed, &clock, &mut outside)?, scheduler, None),
-    };
+    let mut order = Order::of(&mut engine, seed);
+    let mut ran = Ran::default();
+    let parts = Parts { first: setup.ext, enabled: scheduler, waiting, later: setup.later_ext, object };
+    let ended = parts.drive(&mut engine, (&mut order, &clock), &mut outside, &mut ran)?;
     engine.now = ended.at;
-    // The scheduler's figures are of the whole run.
-    let account = scheduler.map(|scheduler| scheduler.account());
-    account.as_ref().map_or(Ok(()), Account::has_lasted)?;
     let mut report = report(engine, ended, &outside)?;
-    account.inspect(|account| account.tell(&mut report.found));
-    if let Some(said) = said {
-        ext_program::tell(&said, &mut report.found);
-    }
+    ran.tell(&mut report.found);
     Ok(report)
 }
 
-fn takes_turns(machine: &Machine) -> Error {
-    Error::input(format!(
-        "{} has CPUs that take turns: a scheduler's program has no place among them",
-        machine.name
-    ))
-    .help("take its compiled object, or a machine without [turns]")
+/// Who acts next: a CPU in its turn, or the one with the next event.
+pub(crate) enum Order {
+    Turns(Rounds),
+    Events { seed: u64 },
 }
 
-/// A run with a scheduler's program beside it.
-fn beside<'m>(
-    program: Program,
-    engine: &mut Engine<'m>,
-    (seed, clock): (u64, &Clock<'_>),
-    outside: &mut Outside<'m>,
-    object: &Path,
-) -> Result<(Ended, Enabled, Outcome)> {
-    let mut ended = Ended::at(clock.end);
-    let mut runs_up = |engine: &mut Engine<'m>, until: u64| {
-        let until = until.clamp(engine.now, clock.end);
-        let part = drive(engine, seed, &Clock { end: until, ..*clock }, outside)?;
-        let is_over = until == clock.end || part.stopped || engine.alive == 0;
-        engine.now = part.at;
-        ended = Ended { before: part.before.or(ended.before.take()), ..part };
-        Ok((engine.now, is_over))
-    };
-    let (scheduler, said) = ext_program::run(program, engine, object, &mut runs_up)?;
-    Ok((ended, scheduler, said))
+impl Order {
+    fn of(engine: &mut Engine<'_>, seed: u64) -> Order {
+        turns::begin(engine, seed).map_or(Order::Events { seed }, Order::Turns)
+    }
+    pub fn drive<'m>(
+        &mut self,
+        engine: &mut Engine<'m>,
+        clock: &Clock<'_>,
+        outside: &mut Outside<'m>,
+    ) -> Result<Ended> {
+        match self {
+            Order::Turns(rounds) => turns::drive(rounds, engine, clock, outside),
+            Order::Events { seed } => drive(engine, *seed, clock, outside),
+        }
+    }
+}
+
+/// The tasks that start by themselves do so.
+///
+/// # Errors
+/// What the kernel's code does meanwhile that no kernel may.
+pub(crate) fn start(engine: &mut Engine<'_>, starters: Vec<TaskId>) -> Result<()> {
+    starters.into_iter().for_each(|task| engine.start_task(task));
+    engine.fault.take().map_or(Ok(()), Err)
 }
 
 /// Where a run gets a level that counts: at its begin, or short of the end of its warm-up. The rest, and a warm-up up
@@ -299,6 +294,10 @@ pub struct Clock<'a> {
 }
 
 impl Clock<'_> {
+    /// The same with another end.
+    pub(crate) fn ending_at(self, end: u64) -> Self {
+        Clock { end, ..self }
+    }
     /// Nobody ends it before, and nobody watches.
     pub fn up_to(end: u64) -> Clock<'static> {
         Clock { end, walk_every: None, stop: None, progress: None }
@@ -341,10 +340,10 @@ impl Clock<'_> {
 
 /// How a run ended.
 pub struct Ended {
-    at: u64,
-    stopped: bool,
+    pub(crate) at: u64,
+    pub(crate) stopped: bool,
     /// The kernel's counters when measuring began.
-    before: Option<Schedstat>,
+    pub(crate) before: Option<Schedstat>,
 }
 
 impl Ended {

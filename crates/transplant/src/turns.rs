@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::run::{Clock, Ended, Outside};
 use schedlab_base::{CpuId, Result, Stream};
 use schedlab_board::engine::NEVER;
-use schedlab_board::turns::{Course, TakesTurns};
+use schedlab_board::turns::{Course, Rounds, TakesTurns};
 
 impl<'s> TakesTurns<'s> for Engine<'s> {
     fn set_now(&mut self, now: u64) {
@@ -55,14 +55,19 @@ impl<'s> Course<Engine<'s>> for Run<'_, '_, 's> {
     }
 }
 
-/// Lets CPUs act in turns until the end.
+/// Before the first turn; `None` on a machine whose CPUs do not take turns.
+pub fn begin(engine: &mut Engine<'_>, seed: u64) -> Option<Rounds> {
+    Rounds::begin(engine, &Stream::new(seed))
+}
+
+/// Lets CPUs act in turns until the end of `clock`.
 pub fn drive<'s>(
+    rounds: &mut Rounds,
     engine: &mut Engine<'s>,
-    seed: u64,
     clock: &Clock<'_>,
     outside: &mut Outside<'s>,
 ) -> Result<Ended> {
     let mut run = Run { clock, outside, ended: Ended::at(clock.end) };
-    schedlab_board::turns::drive(engine, &mut run, &Stream::new(seed), true)?;
+    rounds.drive(engine, &mut run, true)?;
     Ok(run.ended)
 }

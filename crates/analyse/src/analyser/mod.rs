@@ -20,6 +20,7 @@
 mod delays;
 mod groups;
 mod observe;
+mod queues;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ mod worst;
 
 use delays::WaitsByGroup;
 use groups::{Groups, NO_GROUP};
+use queues::{Queues, Step, Steps};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Topology;
 use schedlab_record::Series;
@@ -62,6 +64,8 @@ pub struct Analyser {
     /// The places of woken tasks; `None` while the topology is not known.
     woken: Option<Woken>,
     worst: Worst,
+    /// The queues of a sched_ext scheduler; `None` before its first decision.
+    dsqs: Option<Box<Queues>>,
     measure_from: Ns,
 }
 
@@ -87,6 +91,7 @@ impl Analyser {
             seen: RunCounts::new(),
             woken: None,
             worst: Worst::new(KEPT_WAITS),
+            dsqs: None,
             measure_from,
         }
     }
@@ -242,6 +247,9 @@ impl Analyser {
         let (background, group) = (task.background, task.group);
         let waits = task.phase == Phase::Queued;
         self.queue_on(id, waits.then_some(cpu));
+        if let Some(dsqs) = self.dsqs.as_mut().filter(|_| !waits) {
+            dsqs.left(id, at, false, self.measure_from);
+        }
         if !counts || background {
             return;
         }
@@ -278,6 +286,10 @@ impl Analyser {
     ) {
         let counts = self.counts(at);
         self.queue_on(id, None);
+        if let Some(dsqs) = &mut self.dsqs {
+            let counts = self.tasks.get(id.index()).is_some_and(|t| !t.background);
+            dsqs.left(id, at, counts, self.measure_from);
+        }
         let task = self.task(id);
         let (phase, last_cpu) = (task.phase, task.last_cpu);
         let by_wakeup = std::mem::take(&mut task.by_wakeup);
@@ -308,6 +320,7 @@ impl Analyser {
                 ended_by: prev,
                 ended_why: why,
                 idle_exit_ns,
+                steps: self.dsqs.as_ref().map_or_else(Steps::default, |dsqs| dsqs.steps(id)),
             });
         }
     }
@@ -325,6 +338,15 @@ impl Analyser {
             }
         }
         task.pending = Pending::by(waker, cpu);
+        if let Some(dsqs) = &mut self.dsqs {
+            dsqs.begin(id);
+        }
+    }
+
+    fn decided(&mut self, id: TaskId, step: Step) {
+        let counts = !self.task(id).background;
+        let dsqs = self.dsqs.get_or_insert_with(|| Box::new(Queues::new()));
+        dsqs.decided(id, step, counts, self.measure_from);
     }
 
     fn placed(&mut self, at: Ns, id: TaskId, reason: PlaceReason, probes: u16) {
@@ -344,6 +366,9 @@ impl Analyser {
         let cpu = *self.cpu(cpu_id);
         let occupant_woken_at = cpu.current.and_then(|o| self.task(o).woken_at);
         let counts = self.counts(at);
+        if let Some(dsqs) = &mut self.dsqs {
+            dsqs.queued(id, cpu_id, at, self.measure_from);
+        }
         let task = self.task(id);
         if task.phase == Phase::Running {
             task.woken_early = false;
@@ -422,6 +447,9 @@ impl Sink for Analyser {
             EventKind::Placed { task, reason, probes, .. } => self.placed(at, task, reason, probes),
             EventKind::Enqueued { task, nr_running, new } => self.enqueued(at, cpu, task, nr_running, new),
             EventKind::Migrate { task, why, .. } => self.migrate(at, cpu, task, why),
+            EventKind::Decided { task, by, to, dsq } => {
+                self.decided(task, Step { at, cpu, by, to, dsq });
+            }
             EventKind::Lost { count } => self.lost(at, cpu, count),
             EventKind::IdleEnter { .. } => self.cpu(cpu).idle_exit_ns = 0,
             EventKind::IdleExit { exit_ns } => self.cpu(cpu).idle_exit_ns = exit_ns,

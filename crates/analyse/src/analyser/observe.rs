@@ -1,17 +1,25 @@
 //! The analyser's findings at the end: ids and indices become names.
 
-use super::state::{RunCounts, Task};
+use super::queues::Step;
+use super::state::{Phase, RunCounts, Task};
 use super::worst::LongWait;
 use super::{Analyser, TaskName};
 use schedlab_base::{Ns, TaskId, Warning};
 use schedlab_kernel::policy::group_of;
 use schedlab_record::Findings;
 use schedlab_record::accounts::TaskAccount;
-use schedlab_record::wait::{Occupant, Wait};
-use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+use schedlab_record::wait::{Decision, Occupant, Wait};
+use schedlab_trace::{BalanceReason, BalanceTrigger, ExtQueue, MoveReason, PlaceReason, SwitchReason};
 use std::collections::BTreeMap;
 
 impl Analyser {
+    /// How long a task of the workload has waited for a CPU at `end`, the longest: a task that is never picked has no
+    /// wait that ended.
+    pub fn longest_open_wait(&self, end: Ns) -> Ns {
+        let waits = |task: &&Task| !task.background && matches!(task.phase, Phase::Waking | Phase::Queued);
+        self.tasks.iter().filter(waits).map(|task| end.since(task.since)).max().unwrap_or(Ns::ZERO)
+    }
+
     /// The findings until `end`. Open stays and waits are not counted; CPU and idle time are. The caller adds the
     /// measured time, the intervals and the environment.
     pub fn finish(mut self, end: Ns) -> Findings {
@@ -19,7 +27,8 @@ impl Analyser {
             let cpu = self.cpus[i];
             self.spend(cpu.current, cpu.since, end);
         }
-        let Analyser { names, recorded, tasks, groups, delays, seen, woken, worst, .. } = self;
+        let from = self.measure_from;
+        let Analyser { names, recorded, tasks, groups, delays, seen, woken, worst, dsqs, .. } = self;
         let of_workload = || names.iter().filter(|n| !n.background).map(|n| group_of(&n.name));
         // With a single group, its waits are the run's.
         let apart = of_workload().any(|group| Some(group) != of_workload().next());
@@ -50,6 +59,11 @@ impl Analyser {
             if reports_reason(*why, stays.count()) {
                 series.insert(format!("slice.{}", why.name()), stays);
             }
+        }
+        if let Some(dsqs) = dsqs {
+            let (of_queues, waits) = dsqs.finish(end, from);
+            counters.extend(of_queues);
+            series.extend(waits);
         }
         let waits = worst.into_sorted().iter().map(|w| wait(&names, w)).collect();
         let accounts = names.iter().zip(&tasks).filter(|(n, _)| !n.background).map(|(n, t)| account(n, t));
@@ -99,7 +113,8 @@ fn counters(seen: &RunCounts) -> BTreeMap<String, u64> {
         }
     }
     if seen.any_move || seen.migrations == 0 {
-        let is_reported = |w: &&MoveReason| **w != MoveReason::Moved || seen.moves[**w as usize] > 0;
+        let is_rare = |w: MoveReason| w == MoveReason::Moved || w.is_of_ext();
+        let is_reported = |w: &&MoveReason| !is_rare(**w) || seen.moves[**w as usize] > 0;
         for why in MoveReason::ALL.iter().filter(is_reported) {
             put(format!("migrations.{}", why.name()), seen.moves[*why as usize]);
         }
@@ -122,7 +137,8 @@ fn counters(seen: &RunCounts) -> BTreeMap<String, u64> {
 /// Whether the source reports reasons for the ends of stays. If it does, no stay has an unknown reason. `n` stays ended
 /// for `why`.
 fn reports_reason(why: SwitchReason, n: u64) -> bool {
-    why != SwitchReason::FromIdle && (why != SwitchReason::Preempted || n > 0)
+    let is_rare = matches!(why, SwitchReason::Preempted | SwitchReason::Kicked);
+    why != SwitchReason::FromIdle && (!is_rare || n > 0)
 }
 
 fn account(name: &TaskName, task: &Task) -> TaskAccount {
@@ -163,5 +179,22 @@ fn wait(names: &[TaskName], w: &LongWait) -> Wait {
         ended_by: w.ended_by.map(|t| name(names, t)),
         ended_why: w.ended_why.name().to_owned(),
         idle_exit_ns: u64::from(w.idle_exit_ns),
+        decided: w.steps.iter().map(|step| decision(step, w)).collect(),
+        decisions: w.steps.nr,
+    }
+}
+
+fn decision(step: &Step, w: &LongWait) -> Decision {
+    let is_local = matches!(step.to, ExtQueue::Local | ExtQueue::Kicked);
+    let of = if is_local { step.dsq.cpu() } else { None };
+    // What select_cpu sends to a local queue goes to that of the CPU on which the task is queued.
+    let of = of.or((step.to == ExtQueue::Local).then_some(w.pending.chosen));
+    Decision {
+        after_ns: step.at.since(w.woken_at).0,
+        by: step.by.name().to_owned(),
+        on: step.cpu,
+        to: step.to.name().to_owned(),
+        of,
+        dsq: matches!(step.to, ExtQueue::User | ExtQueue::Builtin).then(|| step.dsq.number()),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Ties are broken by time and task, earlier first, so that the waits kept do not depend on the order of the heap.
 
+use super::queues::Steps;
 use super::state::Pending;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::SwitchReason;
@@ -19,6 +20,7 @@ pub(super) struct LongWait {
     pub ended_by: Option<TaskId>,
     pub ended_why: SwitchReason,
     pub idle_exit_ns: u32,
+    pub steps: Steps,
 }
 
 type Rank = (u64, Reverse<Ns>, Reverse<TaskId>);

@@ -3,7 +3,7 @@
 
 use super::world::{Freed, Queued};
 use schedlab_base::CpuId;
-use schedlab_trace::{BalanceReason, SkipReason};
+use schedlab_trace::{BalanceReason, ExtQueue, SkipReason};
 
 schedlab_trace::reasons! {
     /// Kinds of causes.
@@ -15,6 +15,8 @@ schedlab_trace::reasons! {
         NewidleFailed = "newidle_failed", "a CPU went idle, looked, and did not take it";
         OutOfReach = "out_of_reach", "a CPU went idle and looked, but not as far as its CPU";
         Untried = "untried", "a CPU became idle without an occasion to look for work";
+        IntoDsq = "into_dsq", "sched_ext: it was put where no CPU's local queue is, while a CPU was idle";
+        LeftInDsq = "left_in_dsq", "sched_ext: a CPU went idle and did not take it";
         WentIdle = "went_idle", "a CPU went idle; whether it looked for the task is not known";
     }
 }
@@ -41,6 +43,10 @@ impl Cause {
         Cause { kind, reason: Some((name, about)) }
     }
 
+    /// The cause when a task is in a dispatch queue of sched_ext that is not a CPU's own.
+    pub(super) fn shared(kind: CauseKind, queue: ExtQueue) -> Cause {
+        Cause::new(kind, queue.name(), queue.about())
+    }
     /// The cause when a task is queued while a CPU is free.
     pub(super) fn queued(how: Queued) -> Cause {
         match how {

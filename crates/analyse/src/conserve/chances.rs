@@ -214,7 +214,9 @@ impl Chances {
                     w.over = at >= w.window.until;
                 }
                 Change::Moved(moved, _) if moved == task => w.close(at),
-                Change::Held(cpu) if world.queued_on(task) == Some(cpu) => w.hold(at),
+                Change::Held(cpu) if world.queued_on(task) == Some(cpu) && world.shared(task).is_none() => {
+                    w.hold(at);
+                }
                 Change::Released(_, Some(picked)) if picked == task => w.restore(),
                 Change::Released(cpu, _) if world.queued_on(task) == Some(cpu) => w.held = None,
                 Change::Freed(cpu, _) if world.queued_on(task).is_some() && world.may_use(task, cpu) => {
@@ -301,7 +303,7 @@ impl Watch {
         let task = self.window.task;
         let usable: Vec<CpuId> = world.free().iter().filter(|c| world.may_use(task, *c)).collect();
         usable.into_iter().for_each(|c| self.seen.start(c, at, true));
-        if world.is_held(on) {
+        if world.is_held_for(task, on) {
             self.hold(at);
         }
     }

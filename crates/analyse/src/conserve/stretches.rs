@@ -3,7 +3,7 @@
 //! While a CPU is in `schedule()` it is not known which task it will pick. Changes to the tasks queued there are kept
 //! apart until it has picked: the picked task has not waited since then, the others have.
 
-use super::cause::{Attempt, Cause};
+use super::cause::{Attempt, Cause, CauseKind};
 use super::union::Union;
 use super::world::{Change, Queued, World};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -185,7 +185,10 @@ impl Stretches {
                         };
                         let tried = self.attempts.get(cpu.index()).map_or(&[][..], |a| a);
                         let attempts = self.has_reasons.then_some(tried);
-                        let cause = Cause::freed(how, attempts, on, spans);
+                        let cause = match self.world.shared(task) {
+                            Some(queue) => Cause::shared(CauseKind::LeftInDsq, queue),
+                            None => Cause::freed(how, attempts, on, spans),
+                        };
                         self.waits[task.index()].open = Some(OpenStretch { from: self.now, cause });
                     }
                 }
@@ -205,8 +208,12 @@ impl Stretches {
         if self.wait(task).on.is_some() {
             self.left(task, StretchEnd::Moved(MoveReason::Moved));
         }
-        let (now, held) = (self.now, self.world.is_held(cpu));
-        let open = self.world.has_free(task).then(|| OpenStretch { from: now, cause: Cause::queued(how) });
+        let (now, held) = (self.now, self.world.is_held_for(task, cpu));
+        let cause = match self.world.shared(task) {
+            Some(queue) => Cause::shared(CauseKind::IntoDsq, queue),
+            None => Cause::queued(how),
+        };
+        let open = self.world.has_free(task).then_some(OpenStretch { from: now, cause });
         *self.wait(task) = TaskWait { on: Some(cpu), open, held: held.then_some(now), ended: Vec::new() };
         self.waiting.push(task);
     }

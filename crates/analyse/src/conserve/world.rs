@@ -1,7 +1,7 @@
 //! Follows by events which CPUs are free, where tasks are queued, and which CPUs are in `schedule()`.
 
 use schedlab_base::{CpuId, CpuSet, TaskId};
-use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, SwitchReason};
+use schedlab_trace::{Event, EventKind, ExtQueue, MoveReason, PlaceReason, SwitchReason};
 
 /// Why a task came onto a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +56,8 @@ struct Task {
     placed: Option<PlaceReason>,
     carried: bool,
     moved: Option<MoveReason>,
+    /// The dispatch queue of sched_ext in which it is, if that is not the local one of a CPU.
+    shared: Option<ExtQueue>,
 }
 
 /// The state of CPUs, tasks and queues between events.
@@ -96,6 +98,14 @@ impl World {
     pub fn queue(&self, cpu: CpuId) -> &[TaskId] {
         self.cpus.get(cpu.index()).map_or(&[], |c| &c.queued)
     }
+    /// The kind of the queue in which it waits, if any CPU might take it from there: then its own CPU may be free.
+    pub fn shared(&self, task: TaskId) -> Option<ExtQueue> {
+        self.tasks.get(task.index()).and_then(|t| t.shared)
+    }
+    /// Whether the CPU on whose queue the task is might be picking it.
+    pub fn is_held_for(&self, task: TaskId, cpu: CpuId) -> bool {
+        self.shared(task).is_none() && self.is_held(cpu)
+    }
     /// Whether the CPU is in `schedule()`.
     pub fn is_held(&self, cpu: CpuId) -> bool {
         self.cpus.get(cpu.index()).is_some_and(|c| c.scheduling || c.current.is_none())
@@ -118,6 +128,7 @@ impl World {
             }
             EventKind::Enqueued { task, new, .. } => self.enqueued(e.cpu, task, new),
             EventKind::Migrate { task, from, why } => self.migrate(e.cpu, task, from, why),
+            EventKind::Decided { task, to, dsq, .. } => self.decided(task, to, dsq.cpu()),
             EventKind::Allowed { task, mask } => {
                 let allowed = self.masks.get(mask as usize).cloned();
                 self.task(task).allowed = allowed;
@@ -180,7 +191,8 @@ impl World {
         self.released(id, next);
         if let Some(next) = next {
             self.unqueue(next);
-            (self.task(next).carried, self.task(next).moved) = (false, None);
+            let t = self.task(next);
+            (t.carried, t.moved, t.shared) = (false, None, None);
             self.changes.push(Change::Ran(next));
         }
         self.cpu(id).current = next;
@@ -189,7 +201,8 @@ impl World {
             Some(prev) if !matches!(why, SwitchReason::Blocked | SwitchReason::Exited) => {
                 self.queue_on(id, prev, Queued::Preempted(why));
             }
-            _ => {}
+            Some(prev) => self.task(prev).shared = None,
+            None => {}
         }
         if next.is_none() {
             self.changes.push(Change::Held(id));
@@ -235,10 +248,29 @@ impl World {
         self.refresh(from, Freed::Emptied);
     }
 
+    /// A sched_ext scheduler has put the task into a queue.
+    fn decided(&mut self, task: TaskId, to: ExtQueue, local: Option<CpuId>) {
+        let shared = match to {
+            ExtQueue::Kicked => return,
+            ExtQueue::Local => None,
+            ExtQueue::Global | ExtQueue::User | ExtQueue::Builtin | ExtQueue::Held => Some(to),
+        };
+        let before = std::mem::replace(&mut self.task(task).shared, shared);
+        let Some(on) = self.queued_on(task).filter(|_| before.is_some() != shared.is_some()) else { return };
+        // The CPU's queue changes, though the task is not moved to another one.
+        let why = if shared.is_some() { MoveReason::ExtSent } else { MoveReason::ExtTaken };
+        self.unqueue(task);
+        self.changes.push(Change::Moved(task, why));
+        self.queue_on(local.unwrap_or(on), task, Queued::Moved(why));
+        self.refresh(on, Freed::Emptied);
+    }
+
     fn queue_on(&mut self, id: CpuId, task: TaskId, how: Queued) {
         self.unqueue(task);
         self.task(task).queued_on = Some(id);
-        self.cpu(id).queued.push(task);
+        if self.shared(task).is_none() {
+            self.cpu(id).queued.push(task);
+        }
         self.refresh(id, Freed::Emptied);
         self.changes.push(Change::Queued(task, id, how));
     }
@@ -254,6 +286,7 @@ impl World {
 mod tests {
     use super::*;
     use schedlab_base::Ns;
+    use schedlab_trace::{DsqId, ExtOp};
 
     const A: TaskId = TaskId(0);
     const B: TaskId = TaskId(1);
@@ -269,6 +302,22 @@ mod tests {
     }
     fn switch(prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason) -> EventKind {
         EventKind::Switch { prev, next, why }
+    }
+
+    #[test]
+    fn a_task_in_a_shared_queue_keeps_no_cpu_from_being_free() {
+        let mut w = World::new(2, Vec::new(), Vec::new());
+        let to = |to, dsq| EventKind::Decided { task: A, by: ExtOp::Enqueue, to, dsq: DsqId::new(dsq) };
+        apply(&mut w, 0, to(ExtQueue::User, 7));
+        let changes = apply(&mut w, 1, EventKind::Enqueued { task: A, nr_running: 1, new: false });
+        assert_eq!(changes, [Change::Queued(A, CpuId(1), Queued::Placed(None))]);
+        assert!(w.free().contains(CpuId(1)) && !w.is_held_for(A, CpuId(1)));
+        let changes = apply(&mut w, 0, to(ExtQueue::Local, 0));
+        let why = MoveReason::ExtTaken;
+        let taken =
+            [Change::Moved(A, why), Change::Taken(CpuId(0)), Change::Queued(A, CpuId(0), Queued::Moved(why))];
+        assert_eq!(changes, taken);
+        assert!(w.is_held_for(A, CpuId(0)) && w.free().contains(CpuId(1)));
     }
 
     #[test]

@@ -239,8 +239,17 @@ fn notes(
         ));
     }
     notes.extend(record.found.warnings.iter().map(|w| w.message.clone()));
+    notes.extend(scheduler(record));
     notes.extend(reasons_missing(record).or_else(|| rules_share(record)));
     notes
+}
+
+/// The sched_ext scheduler of a run, and how it ended.
+pub fn scheduler(record: &Record) -> Option<String> {
+    let about = |name: &str| record.found.environment.get(name).filter(|text| !text.is_empty());
+    let (ops, exit) = (about("scx.ops")?, about("scx.exit")?);
+    let said = about("scx.said").map_or_else(String::new, |said| format!(" ({said})"));
+    Some(format!("the tasks ran under the sched_ext scheduler {ops}: {exit}{said}"))
 }
 
 /// The note for a run whose source reports the kernel's actions but not its reasons.
@@ -261,10 +270,15 @@ pub fn rules_share(record: &Record) -> Option<String> {
         0 => format!("all {whole}"),
         _ => format!("all but {but} of {whole}"),
     };
-    let mut text = format!(
+    let by_ext = count("rules.by_ext").unwrap_or(0);
+    let mut text = match by_ext {
+        0 => String::new(),
+        n => format!("{n} choices of a CPU are the sched_ext scheduler's, as are their reasons; the other "),
+    };
+    text.push_str(&format!(
         "reasons are our rules': {} choices of a CPU by the kernel's own code have one",
         all_but(without, choices)
-    );
+    ));
     if asked > 0 {
         let other = asked.saturating_sub(shared);
         text.push_str(&format!(
@@ -294,7 +308,7 @@ fn is_count(stat: &str) -> bool {
 pub(crate) mod tests {
     use super::*;
     use schedlab_base::{Backend, CpuId, Ns};
-    use schedlab_record::wait::Occupant;
+    use schedlab_record::wait::{Decision, Occupant};
     use schedlab_record::{Better, Series};
 
     pub(crate) fn wait(length_ns: u64) -> Wait {
@@ -315,6 +329,8 @@ pub(crate) mod tests {
             ended_by: Some("worker-9".into()),
             ended_why: "slice".into(),
             idle_exit_ns: 0,
+            decided: Vec::new(),
+            decisions: 0,
         }
     }
 
@@ -437,6 +453,22 @@ pub(crate) mod tests {
 
     #[test]
     fn each_cause_has_its_wait() {
+        let into = |to: &str, after_ns| Decision {
+            after_ns,
+            by: "enqueue".into(),
+            on: CpuId(4),
+            to: to.into(),
+            of: None,
+            dsq: None,
+        };
+        let held = Wait { enqueue_ns: 0, decided: vec![into("held", 0), into("local", 6)], ..wait(9) };
+        let shared = Wait {
+            enqueue_ns: 0,
+            decided: vec![into("user", 0), into("kicked", 1), into("local", 8)],
+            moved: Some("ext_taken".into()),
+            ran_on: CpuId(7),
+            ..wait(9)
+        };
         let moved = Wait { moved: Some("idle".into()), ran_on: CpuId(7), ..wait(9) };
         let placing = Wait { enqueue_ns: 8, ..wait(9) };
         let base = || Wait { enqueue_ns: 0, ..wait(9) };
@@ -445,7 +477,9 @@ pub(crate) mod tests {
         let queue = Wait { occupant: stale(), nr_running: 3, ..base() };
         let preempted = Wait { occupant: stale(), ended_why: "wakeup".into(), ..base() };
         let behind = Wait { occupant: stale(), ..base() };
-        let causes = [moved, placing, idle(90_000), raced, queue, preempted, behind].map(|w| w.cause());
+        assert_eq!(shared.queue_words(), "enqueue: user DSQ for 8ns, enqueue: local DSQ for 1ns");
+        let causes =
+            [held, shared, moved, placing, idle(90_000), raced, queue, preempted, behind].map(|w| w.cause());
         assert_eq!(causes, WaitCause::ALL);
     }
 

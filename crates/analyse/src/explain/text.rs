@@ -5,7 +5,7 @@ use crate::conserve::chance_lines;
 use crate::words::{STORY, count, longest, with_notes, wrap};
 use schedlab_base::Ns;
 use schedlab_record::metric::Value;
-use schedlab_record::wait::{Wait, WaitCause};
+use schedlab_record::wait::{Decision, Wait, WaitCause};
 use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
 
 pub fn explain_text(e: &Explanation) -> String {
@@ -85,6 +85,7 @@ fn story(number: usize, explained: &Explained, out: &mut Vec<String>) {
     line(format!("woken at {at} by {waker} on {}", w.waker_cpu));
     line(chosen(w));
     line(there(w));
+    decided(w).into_iter().for_each(&mut line);
     // A task that was still being placed, or whose CPU was leaving idle, needed no other CPU.
     let waited = !matches!(w.cause(), WaitCause::IdleExit | WaitCause::Placing);
     if let Some(chance) = explained.idle_meanwhile.as_ref().filter(|c| waited || !c.cpus.is_empty()) {
@@ -103,6 +104,34 @@ fn chosen(w: &Wait) -> String {
         None => "why is not known".to_owned(),
     };
     format!("placed on {} ({why}), queued {} later", w.chosen_cpu, Ns(w.enqueue_ns))
+}
+
+/// What a sched_ext scheduler decided, a line each, with the time that the task spent in the queue.
+fn decided(w: &Wait) -> Vec<String> {
+    let queues = w.queues();
+    let spent = |d: &Decision| queues.iter().find(|(of, _)| std::ptr::eq(*of, d)).map(|(_, ns)| *ns);
+    let one = |(i, d): (usize, &Decision)| {
+        let who = match d.by.as_str() {
+            "kernel" => "the kernel itself".to_owned(),
+            "other" => "its scheduler".to_owned(),
+            op => op.to_owned(),
+        };
+        let of = d.of.map_or_else(|| "of a CPU".to_owned(), |cpu| format!("of {cpu}"));
+        let did = match (d.to.as_str(), d.dsq) {
+            ("kicked", _) => format!("kicked {}", d.of.map_or_else(|| "a CPU".to_owned(), |c| c.to_string())),
+            ("held", _) => "inserted it nowhere: the scheduler kept it".to_owned(),
+            ("local", _) => format!("put it into the local DSQ {of}"),
+            (_, Some(number)) => format!("put it into DSQ {number:#x}"),
+            (kind, None) => format!("put it into the {kind} DSQ"),
+        };
+        let skipped = w.decisions.saturating_sub(w.decided.len() as u32);
+        let gap = (skipped > 0 && i + 1 == w.decided.len())
+            .then(|| format!("after {} more, ", count(skipped.into(), "decision")));
+        let there = spent(d).filter(|ns| *ns > 0);
+        let there = there.map_or_else(String::new, |ns| format!("; there for {}", Ns(ns)));
+        format!("{}{who} on {} {did}{there}", gap.unwrap_or_default(), d.on)
+    };
+    w.decided.iter().enumerate().map(one).collect()
 }
 
 fn there(w: &Wait) -> String {

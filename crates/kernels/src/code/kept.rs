@@ -123,7 +123,7 @@ impl Image {
         let first = (!names.contains_key(OBJECT)).then_some(OBJECT);
         first.or_else(|| names.keys().map(String::as_str).find(|name| !is_whole(name)))
     }
-    /// Its BTF, if its configuration has asked for that (`CONFIG_DEBUG_INFO_BTF`).
+    /// Its BTF, if it has sched_ext.
     pub fn btf(&self) -> Option<PathBuf> {
         self.note.files.contains_key(BTF).then(|| self.folder().join(BTF))
     }

@@ -7,6 +7,7 @@ use super::{Overlay, objects, overlay};
 use crate::make::Make;
 use crate::{functions, kconfig};
 use schedlab_base::{Error, Result, temp};
+use schedlab_scx::btf::of_image;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -19,10 +20,12 @@ const OWN: [&str; 4] = ["jiffies", "img_stubs_start", "img_stubs_end", "img_stub
 pub(super) const IMAGE: &str = "image.so";
 /// Its BTF, beside it.
 const BTF: &str = "image.btf";
+/// The option of images that have one.
+const EXT: &str = "SCHED_CLASS_EXT";
 
 /// The compiler's options for linking, a part of the image's key. They lead a call of schedule_timeout() to the shims'
-/// `__wrap_schedule_timeout`.
-pub(super) const OPTIONS: [&str; 12] = [
+/// `__wrap_schedule_timeout`, and one of scx_tick() to `__wrap_scx_tick`.
+pub(super) const OPTIONS: [&str; 13] = [
     "-shared",
     "-nostartfiles",
     "-o",
@@ -32,10 +35,20 @@ pub(super) const OPTIONS: [&str; 12] = [
     "-Wl,-T,image.lds",
     "-Wl,--defsym=jiffies=jiffies_64",
     "-Wl,--wrap=schedule_timeout",
+    "-Wl,--wrap=scx_tick",
     "-Wl,-z,noexecstack",
     "-Wl,-z,now",
     "stubs.o",
 ];
+
+/// The form of the BTF that [`of_image`] makes: another number makes the images that have one anew.
+const BTF_FORM: &str = "btf 1";
+
+/// What the image's key has of this step.
+pub(super) fn in_key(config: &str) -> String {
+    let has_btf = kconfig::value_in(config, EXT).as_deref() == Some("y");
+    OPTIONS.into_iter().chain(has_btf.then_some(BTF_FORM)).collect::<Vec<_>>().join(" ")
+}
 
 /// An object of the overlay, and the tree's object that it replaces because it includes its source.
 const INSTEAD: (&str, &str) = ("arch/sim/image/fleet.o", "kernel/sched/fair.o");
@@ -85,19 +98,17 @@ pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>, config: &str) -> Resul
 /// The image's section of variables that each CPU has.
 const PERCPU: &str = ".kernel_percpu";
 
-/// Encodes the image's BTF from its debug data.
+/// Makes the image's BTF from its debug data, if it has sched_ext.
 fn btf(make: &Make<'_>, config: &str) -> Result<Option<PathBuf>> {
-    if kconfig::value_in(config, "DEBUG_INFO_BTF").as_deref() != Some("y") {
+    if kconfig::value_in(config, EXT).as_deref() != Some("y") {
         return Ok(None);
     }
-    // It describes variables of each CPU alone, and knows them by their section's name in a kernel.
-    let rename = format!("{PERCPU}=.data..percpu");
-    let described = format!("{IMAGE}.percpu");
-    run(make, "objcopy", ["--rename-section", &rename, IMAGE, &described])?;
-    run(make, "pahole", ["-J", &format!("--btf_encode_detached={BTF}"), &described])?;
-    let copy = make.objects.join(&described);
-    std::fs::remove_file(&copy).map_err(|e| Error::io(&copy, "remove", &e))?;
-    Ok(Some(make.objects.join(BTF)))
+    let image = make.objects.join(IMAGE);
+    let bytes = std::fs::read(&image).map_err(|e| Error::io(&image, "read", &e))?;
+    let made = of_image(&bytes, PERCPU).map_err(|e| e.context("the image's BTF"))?;
+    let path = make.objects.join(BTF);
+    temp::write_whole(&path, &made)?;
+    Ok(Some(path))
 }
 
 /// Sections of functions that a loader calls.

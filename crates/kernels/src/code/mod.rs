@@ -250,7 +250,7 @@ fn note(
     let hashes: Vec<&str> = patches.iter().map(|p| p.hash.as_str()).collect();
     let shims = overlay.hash();
     let configuration = configuration(recipe, overlay)?;
-    let linked = link::OPTIONS.join(" ");
+    let linked = link::in_key(&configuration);
     let parts = [source.identity.as_str(), &hashes.join(" "), &configuration, &compiler, &shims, &linked];
     Ok(Note {
         key: content_hash(parts.join("\n").as_bytes()),

@@ -10,6 +10,7 @@ pub mod header;
 pub use find::{Listed, Origin, list};
 pub(crate) use find::{in_cache, starts};
 
+use crate::catalog::CONFIG;
 use header::Refused;
 use schedlab_base::{Error, Result, Version};
 use std::fs::File;
@@ -64,6 +65,15 @@ impl Image {
     /// machine and how to get one.
     pub fn find(word: &str) -> Result<Image> {
         find::find(word)
+    }
+    /// The configuration it was built with: fetched and built images have it beside them, installed ones in /boot or
+    /// with their modules. `None` if there is none.
+    pub fn config(&self) -> Option<PathBuf> {
+        let beside = |name: &str| self.path.with_file_name(name);
+        let (named, modules) =
+            (format!("config-{}", self.release), format!("/lib/modules/{}/config", self.release));
+        let boot = Path::new("/boot").join(&named);
+        [beside(&named), beside(CONFIG), boot, modules.into()].into_iter().find(|path| path.is_file())
     }
 }
 

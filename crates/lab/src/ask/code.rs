@@ -10,9 +10,9 @@ use crate::ask::cell::Cell;
 use crate::ask::{builds, guests, scx};
 use crate::listener::Listener;
 use schedlab_base::{Error, Result};
-use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernels::{cache, code, tools};
+use schedlab_kernel::{Policy, Variant};
+use schedlab_kernels::{cache, code};
 use schedlab_record::cell::{CodeSetup, Level};
 use schedlab_transplant::shim;
 use std::path::{Path, PathBuf};
@@ -199,17 +199,22 @@ fn recipe(variant: &Variant, folder: &Path) -> Result<code::CodeRecipe> {
     let recipe = builds::recipe(variant, variant.config.as_ref(), folder)?;
     let (source, patches) = (recipe.source, recipe.patches);
     let fragment = at_hz(recipe.fragment, variant.tunables.get("hz").copied())?;
-    if variant.scx.is_some() && !tools::on_path("pahole") {
-        return Err(Error::machine("an image with sched_ext needs pahole, which is not installed here")
-            .help("Debian and its kin have it in a package: apt-get install dwarves"));
+    let has_ext = variant.has_schedulers() || asks_for_ext(variant);
+    if has_ext {
+        scx::has_class(&variant.kernel)?;
     }
-    let fragment = if variant.scx.is_some() { Some(with_ext(fragment)) } else { fragment };
+    let fragment = if has_ext { Some(with_ext(fragment)) } else { fragment };
     Ok(code::CodeRecipe { source, patches, fragment, counts: false })
 }
 
-/// What sched_ext needs (`kernel/Kconfig.preempt`): BPF, of which the image has its own, and BTF.
-const EXT: [&str; 6] =
-    ["BPF_SYSCALL", "BPF_JIT", "BPF_JIT_ALWAYS_ON", "DEBUG_INFO_DWARF4", "DEBUG_INFO_BTF", "SCHED_CLASS_EXT"];
+/// Whether tasks ask for SCHED_EXT, which only an image with the class takes.
+fn asks_for_ext(variant: &Variant) -> bool {
+    variant.tasks.values().any(|change| change.policy == Some(Policy::Ext))
+}
+
+/// What sched_ext needs: BPF, of which the image has its own, and debug data, from which its BTF is made.
+const EXT: [&str; 5] =
+    ["BPF_SYSCALL", "BPF_JIT", "BPF_JIT_ALWAYS_ON", "DEBUG_INFO_DWARF4", "SCHED_CLASS_EXT"];
 
 fn with_ext(fragment: Option<(String, String)>) -> (String, String) {
     let (name, text) = fragment.unwrap_or_else(|| ("what sched_ext needs".to_owned(), String::new()));

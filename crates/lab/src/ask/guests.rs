@@ -6,7 +6,7 @@ use crate::ask::{patch_names, scx, variant_checks};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, LLC_TUNABLE, Mode, Qemu, boots_without_llc_balancing};
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{Kernel, Level, Variant};
+use schedlab_kernel::{Kernel, Level, Policy, Variant};
 use schedlab_kernels::find_qemu;
 use schedlab_machine::{Machine, Topology};
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ pub fn is_real(kernel: &str) -> bool {
 pub fn is_real_variant(variant: &Variant) -> bool {
     let known = !variant.features.is_empty() && patch_names::knows(variant);
     let own = means_image(&variant.kernel) && !patch_names::knows_tunables(variant);
-    is_real(&variant.kernel) || own || variant.scx.is_some() || (!variant.patch.is_empty() && !known)
+    is_real(&variant.kernel) || own || variant.has_schedulers() || (!variant.patch.is_empty() && !known)
 }
 
 /// Whether a variant's kernel means an image and the profile of its series can simulate it.
@@ -173,7 +173,7 @@ impl Guests {
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Hosted>> {
         let own = all.iter().filter(|v| v.kernel != RUNNING);
-        let resolved: Vec<Variant> = own.map(|v| scx::resolved(v, folder)).collect::<Result<_>>()?;
+        let resolved: Vec<Variant> = own.map(|v| scx::live(v, folder)).collect::<Result<_>>()?;
         let simulated: Vec<&Variant> = resolved.iter().collect();
         let not_built = simulated.iter().copied().filter(|v| !self.built.contains_key(&v.name));
         without_patches(&not_built.collect::<Vec<_>>())?;
@@ -279,7 +279,7 @@ pub fn simulated_as(variant: &Variant, name: String, series: String) -> Result<V
     if !variant.patch.is_empty() && !knows_patch {
         return Err(Error::input("the simulator does not know its patch"));
     }
-    if variant.scx.is_some() {
+    if variant.has_schedulers() || variant.tasks.values().any(|change| change.policy == Some(Policy::Ext)) {
         return Err(Error::input("the simulator has no sched_ext"));
     }
     // Its patches stay: the simulated kernel then asks for their features, whatever its version.

@@ -1,31 +1,167 @@
-//! The program of a sched_ext scheduler: its place and its hash.
+//! Sched_ext schedulers of variants: their programs' places and hashes, schedulers in the words of a command line, and
+//! what real kernels take of them.
 
 use schedlab_base::content_hash;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, ErrorKind, Result, Version};
 use schedlab_kernel::{Scx, Variant};
-use std::path::Path;
+use schedlab_kernels::fit;
+use schedlab_transplant::NOT_LASTING;
+use std::path::{Path, PathBuf};
 
-/// The variant with its scheduler's program as a whole path and with its hash, so that runs of another program belong
-/// to another cell. A word with a slash is relative to `folder`, any other is found by PATH.
+/// The first release with sched_ext.
+const FIRST: Version = Version::new(6, 12);
+/// The name of a kernel's own class beside schedulers.
+const FAIR: &str = "fair";
+
+/// The kernel under schedulers if none is named: the newest series at hand that has sched_ext, else the newest release.
+pub fn usual_kernel(cache: &Path) -> String {
+    let has = |series: &String| Version::parse(series).is_ok_and(|release| release >= FIRST);
+    fit::series_at_hand(cache).into_iter().rev().find(has).unwrap_or_else(|| "7".to_owned())
+}
+
+/// Checks that a kernel which is named by its series has sched_ext; a tree shows that when it is configured.
 ///
 /// # Errors
-/// When the program is not there.
+/// When the series is an earlier one.
+pub(crate) fn has_class(kernel: &str) -> Result<()> {
+    let series = kernel.contains('.').then(|| Version::parse(kernel).ok()).flatten();
+    match series.is_some_and(|release| release < FIRST) {
+        true => Err(Error::input(format!("kernel {kernel} has no sched_ext")).help("take 6.12 or later")),
+        false => Ok(()),
+    }
+}
+
+/// The kernel `on` under its own class, or under the scheduler `baseline`, and under each of the schedulers `wanted`.
+/// These are words of a command line: `[NAME=]PROGRAM ARGUMENTS` or `[NAME=]OBJECT VALUES`.
+///
+/// # Errors
+/// When a program is not there, and when two have one name.
+pub fn sides(wanted: &[String], baseline: Option<&str>, on: &Variant) -> Result<(Variant, Vec<Variant>)> {
+    let fair = || Ok(Variant { name: FAIR.to_owned(), ..on.clone() });
+    let baseline = baseline.map_or_else(fair, |text| in_words(text, on))?;
+    let others = wanted.iter().map(|text| in_words(text, on)).collect::<Result<Vec<_>>>()?;
+    let mut names: Vec<&str> = others.iter().chain([&baseline]).map(|v| v.name.as_str()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|two| two[0] == two[1]) {
+        Some(two) => Err(Error::input(format!("two schedulers have the name '{}'", two[0]))
+            .help("name one: --scx NAME=PROGRAM")),
+        None => Ok((baseline, others)),
+    }
+}
+
+/// The variant of a kernel under a scheduler; its program has a whole path. Without a name it has the program's.
+fn in_words(text: &str, on: &Variant) -> Result<Variant> {
+    let text = text.trim_start();
+    let named =
+        text.split_once('=').filter(|(name, _)| !name.contains(|c: char| c == '/' || c.is_whitespace()));
+    let (name, command) = named.map_or((None, text), |(name, command)| (Some(name), command));
+    let scx = Scx { command: command.to_owned(), hash: None };
+    is_named(&scx)?;
+    let file = scx.words().and_then(|(program, _)| Some(Path::new(program).file_name()?.to_string_lossy()));
+    let file = file.unwrap_or_default();
+    let name = name.unwrap_or_else(|| file.strip_suffix(".bpf.o").unwrap_or(&file)).to_owned();
+    resolved(&Variant { name, scx: Some(scx), ..on.clone() }, Path::new(""))
+}
+
+/// Checks that words of a command line name a scheduler.
+///
+/// # Errors
+/// When they are empty, or `none`, which stands for the kernel's own classes in a file.
+pub fn is_named(scx: &Scx) -> Result<()> {
+    match scx.is_none() || scx.words().is_none() {
+        true => Err(Error::input(format!("--scx '{}' names no scheduler", scx.command))
+            .help("--scx \"PROGRAM ARGUMENTS\" or --scx \"FILE.bpf.o NAME=VALUE\"")),
+        false => Ok(()),
+    }
+}
+
+/// Whether a run ended because of its scheduler: it did not last, or it does not fit the kernel or the machine.
+pub fn has_failed(variant: &Variant, e: &Error) -> bool {
+    variant.scx.is_some() && e.kind() == ErrorKind::Input
+}
+
+/// The variant with its schedulers' programs as whole paths and with their hashes, so that runs of another program
+/// belong to another cell. A word with a slash, or of an object, is relative to `folder`, any other is found by PATH.
+///
+/// # Errors
+/// When a program is not there.
 pub fn resolved(variant: &Variant, folder: &Path) -> Result<Variant> {
-    let Some(scx) = &variant.scx else { return Ok(variant.clone()) };
     let named = |e: Error| e.context(format!("variant '{}'", variant.name));
-    let (program, args) = scx.words().ok_or_else(|| named(Error::input("scx names no program")))?;
-    let path = if program.contains('/') { folder.join(program) } else { on_path(program).map_err(named)? };
-    let path = path.canonicalize().map_err(|e| named(Error::io(&path, "find the scheduler", &e)))?;
-    let bytes = std::fs::read(&path).map_err(|e| named(Error::io(&path, "read the scheduler", &e)))?;
+    let mut resolved = variant.clone();
+    let later = resolved.at.iter_mut().filter_map(|change| change.scx.as_mut());
+    for scx in resolved.scx.as_mut().into_iter().chain(later) {
+        *scx = whole(scx, folder).map_err(named)?;
+    }
+    // It is as good as not there.
+    resolved.scx = resolved.scx.filter(|scx| !scx.is_none());
+    Ok(resolved)
+}
+
+fn whole(scx: &Scx, folder: &Path) -> Result<Scx> {
+    if scx.is_none() {
+        return Ok(Scx { command: Scx::NONE.to_owned(), hash: None });
+    }
+    let (program, args) = scx.words().ok_or_else(|| Error::input("scx names no program"))?;
+    let is_file = program.contains('/') || program.ends_with(".o");
+    let path = if is_file { folder.join(program) } else { on_path(program)? };
+    let path = path.canonicalize().map_err(|e| Error::io(&path, "find the scheduler", &e))?;
+    let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read the scheduler", &e))?;
     let whole = path.to_str().filter(|p| !p.contains(char::is_whitespace)).ok_or_else(|| {
-        named(
-            Error::input(format!("{}: the path has spaces or is not UTF-8", path.display()))
-                .help("move the program"),
-        )
+        Error::input(format!("{}: the path has spaces or is not UTF-8", path.display()))
+            .help("move the program")
     })?;
+    let mut all = bytes;
+    if !is_object(&all) {
+        for file in files_in(&args) {
+            all.extend(std::fs::read(&file).map_err(|e| Error::io(&file, "read for the scheduler", &e))?);
+        }
+    }
     let words: Vec<&str> = std::iter::once(whole).chain(args).collect();
-    let scx = Scx { command: words.join(" "), hash: Some(content_hash(&bytes)) };
-    Ok(Variant { scx: Some(scx), ..variant.clone() })
+    Ok(Scx { command: words.join(" "), hash: Some(content_hash(&all)) })
+}
+
+/// Files that a program's arguments name, alone or behind `=` or `:`. It may read them, and they are a part of it.
+pub(crate) fn files_in(words: &[&str]) -> Vec<PathBuf> {
+    let parts = |word: &&str| {
+        let behind = |mark| word.split_once(mark).map(|(_, rest)| rest.to_owned());
+        [Some((*word).to_owned()), behind('='), behind(':')]
+    };
+    words.iter().flat_map(parts).flatten().map(PathBuf::from).filter(|path| path.is_file()).collect()
+}
+
+/// `e_machine` of an object of a BPF compiler, at byte 18.
+const EM_BPF: [u8; 2] = [247, 0];
+
+/// Whether a file is a compiled object, and not a program that loads one.
+pub fn is_object(bytes: &[u8]) -> bool {
+    bytes.get(18..20) == Some(&EM_BPF)
+}
+
+/// The same for a real kernel, of the host or of a guest.
+///
+/// # Errors
+/// Also for an object, and for a scheduler that comes or goes in the middle of a run.
+pub fn live(variant: &Variant, folder: &Path) -> Result<Variant> {
+    let resolved = resolved(variant, folder)?;
+    let named = |e: Error| Err(e.context(format!("variant '{}'", variant.name)));
+    if resolved.at.iter().any(|change| change.scx.is_some()) {
+        let text = "[[at]] scx: backends host and vm change no scheduler in the middle of a run";
+        return named(
+            Error::input(text).help("--backend code does; or two variants, each with its scheduler"),
+        );
+    }
+    let program = resolved.scx.as_ref().and_then(|scx| Some(scx.words()?.0));
+    if let Some(path) = program.map(Path::new) {
+        let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the scheduler", &e))?;
+        if is_object(&bytes) {
+            let text =
+                format!("{} is a compiled object, which a real kernel takes from a program", path.display());
+            return named(Error::input(text).help(
+                "scx = \"PROGRAM ARGS\": the scheduler's own program loads its object; --backend code takes both",
+            ));
+        }
+    }
+    Ok(resolved)
 }
 
 fn on_path(program: &str) -> Result<std::path::PathBuf> {
@@ -37,14 +173,47 @@ fn on_path(program: &str) -> Result<std::path::PathBuf> {
     })
 }
 
+/// Whether the kernel threw the scheduler out, or its program left. What the program printed is on later lines.
+pub fn has_left(e: &Error) -> bool {
+    let first = e.message().lines().next().unwrap_or_default();
+    NOT_LASTING.iter().any(|words| first.contains(words))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_kernel::Change;
 
     fn with(command: &str) -> Variant {
         Variant { scx: Some(Scx { command: command.into(), hash: None }), ..Variant::plain("running") }
     }
 
+    #[test]
+    fn schedulers_have_the_names_of_their_files_or_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        ["a.bpf.o", "scx_b"].iter().for_each(|name| std::fs::write(path(name), name).unwrap());
+        let on = Variant::plain("7");
+        let (a, b) = (format!("{} x=1,2 y=3", path("a.bpf.o")), format!("mine={} -v", path("scx_b")));
+        let (fair, all) = sides(&[a.clone(), b], None, &on).unwrap();
+        let names: Vec<&str> = all.iter().map(|v| v.name.as_str()).collect();
+        assert_eq!((fair.name.as_str(), names), ("fair", vec!["a", "mine"]));
+        assert_eq!(all[0].scx.as_ref().map(|scx| scx.command.as_str()), Some(a.as_str()));
+        let (old, _) = sides(std::slice::from_ref(&a), Some(&format!("old={a}")), &on).unwrap();
+        assert_eq!((old.name.as_str(), old.scx), ("old", all[0].scx.clone()));
+        let twice = sides(std::slice::from_ref(&a), Some(&a), &on).unwrap_err().to_string();
+        assert!(twice.contains("two schedulers have the name 'a'"), "{twice}");
+    }
+    #[test]
+    fn the_usual_kernel_is_the_newest_at_hand_that_has_sched_ext() {
+        let cache = tempfile::tempdir().unwrap();
+        let add = |series: &str| {
+            let folder = format!("linux-source-{series}_{series}.1-1");
+            std::fs::create_dir_all(schedlab_kernels::cache::sources(cache.path()).join(folder)).unwrap();
+            usual_kernel(cache.path())
+        };
+        assert_eq!(["6.1", "7.3", "6.12"].map(add), ["7", "7.3", "7.3"]);
+    }
     #[test]
     fn a_program_is_known_by_its_place_and_its_bytes() {
         let folder = tempfile::tempdir().unwrap();
@@ -64,5 +233,26 @@ mod tests {
                 .contains("not installed")
         );
         assert_eq!(resolved(&Variant::plain("v6.5"), folder.path()).unwrap(), Variant::plain("v6.5"));
+    }
+
+    #[test]
+    fn a_real_kernel_takes_programs_from_the_start_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut object = vec![0; 64];
+        object[18..20].copy_from_slice(&EM_BPF);
+        std::fs::write(folder.path().join("mine.bpf.o"), object).unwrap();
+        std::fs::write(folder.path().join("scx_mine"), "1").unwrap();
+        let refused = |v: &Variant| live(v, folder.path()).unwrap_err().to_string();
+        let e = refused(&with("./mine.bpf.o slice_ns=5"));
+        assert!(e.contains("variant 'running'") && e.contains("is a compiled object"), "{e}");
+        let program = with("./scx_mine");
+        assert!(
+            live(&program, folder.path()).is_ok() && resolved(&with("./mine.bpf.o"), folder.path()).is_ok()
+        );
+        let none = Change { scx: with("none").scx, ..Change::default() };
+        let changes = Variant { at: vec![none], ..program };
+        assert!(refused(&changes).contains("in the middle of a run"), "{}", refused(&changes));
+        let resolved = resolved(&changes, folder.path()).unwrap();
+        assert!(resolved.has_schedulers() && resolved.at[0].scx.as_ref().unwrap().is_none());
     }
 }

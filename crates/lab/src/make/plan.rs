@@ -216,14 +216,15 @@ fn is_simulated_by_rules(load: &Load, warning: &str, warnings: &mut Vec<Warning>
         return false;
     }
     // A workload that can't be built is refused by the plan of its backend.
-    let has_deadlines =
-        load.spec.build(0).is_ok_and(|built| built.attrs().any(|attr| attr.policy == Policy::Deadline));
-    if has_deadlines {
-        let text =
-            format!("load '{}': our rules have no SCHED_DEADLINE, so they do not simulate it", load.name);
+    let built = load.spec.build(0);
+    let has = |policy| built.as_ref().is_ok_and(|built| built.attrs().any(|attr| attr.policy == policy));
+    let lacks = [(Policy::Deadline, "SCHED_DEADLINE"), (Policy::Ext, "sched_ext")];
+    let lacks = lacks.into_iter().find(|(policy, _)| has(*policy));
+    if let Some((_, what)) = lacks {
+        let text = format!("load '{}': our rules have no {what}, so they do not simulate it", load.name);
         warnings.push(Warning::new(warning, text));
     }
-    !has_deadlines
+    lacks.is_none()
 }
 
 /// The simulations for real kernels, each once; `found` has the variant's name and its simulation. A warning of that
@@ -294,9 +295,14 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
         return Err(Error::input(text).help(narrowed.join("; ")));
     }
     let real = named(experiment, guests::is_real_variant);
+    if cells.is_empty() && experiment.variants.iter().all(has_only_schedulers) {
+        let text = format!("{}: the simulator has no sched_ext: {real}", experiment.name);
+        return Err(Error::input(text).help("--backend code runs its schedulers on simulated machines"));
+    }
     if cells.is_empty() && !real.is_empty() {
         let text = format!("{}: real kernels can't be simulated: {real}", experiment.name);
-        return Err(Error::input(text).help("--backend vm boots them in guests"));
+        return Err(Error::input(text)
+            .help("--backend vm boots them in guests, --backend code runs their schedulers"));
     }
     if cells.is_empty() {
         return Err(Error::input(format!("{}: all variants are of the running kernel", experiment.name))
@@ -351,6 +357,12 @@ fn is_simulated(variant: &Variant) -> bool {
     variant.kernel != RUNNING && !guests::is_real_variant(variant)
 }
 
+/// Whether a variant is of a simulated kernel but for its sched_ext schedulers.
+fn has_only_schedulers(variant: &Variant) -> bool {
+    let bare = Variant { scx: None, at: Vec::new(), ..variant.clone() };
+    variant.has_schedulers() && is_simulated(&bare)
+}
+
 /// The names of the variants for which `so` is true.
 fn named(experiment: &Experiment, so: impl Fn(&Variant) -> bool) -> String {
     let names: Vec<&str> = experiment.variants.iter().filter(|v| so(v)).map(|v| v.name.as_str()).collect();
@@ -359,13 +371,16 @@ fn named(experiment: &Experiment, so: impl Fn(&Variant) -> bool) -> String {
 
 /// Warnings of a simulation about variants that are meant for real kernels.
 fn not_booted(experiment: &Experiment) -> Vec<Warning> {
-    let warning = |code: &str, names: String, text: &str| {
-        (!names.is_empty()).then(|| Warning::new(code, format!("{text} (--backend vm boots them): {names}")))
+    let of = |code: &str, names: String, text: &str, how: &str| {
+        (!names.is_empty()).then(|| Warning::new(code, format!("{text} ({how}): {names}")))
     };
-    let real = named(experiment, guests::is_real_variant);
+    let warning = |code: &str, names, text: &str| of(code, names, text, "--backend vm boots them");
+    let real = named(experiment, |v| guests::is_real_variant(v) && !has_only_schedulers(v));
+    let scx = named(experiment, has_only_schedulers);
     let profiles = named(experiment, |v| guests::has_profile(&v.kernel) && !guests::is_real_variant(v));
     [
         warning("sim.left_out", real, "left out, real kernels can't be simulated"),
+        of("sim.left_out", scx, "left out, the simulator has no sched_ext", "--backend code runs it"),
         warning("sim.profiles", profiles, "not the real kernels, but the simulated ones of their series"),
     ]
     .into_iter()
@@ -377,7 +392,7 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
     let mut warnings = Vec::new();
     let folder = experiment.folder();
     let running = experiment.variants.iter().filter(|v| v.kernel == RUNNING);
-    let mut variants: Vec<Variant> = running.map(|v| scx::resolved(v, folder)).collect::<Result<_>>()?;
+    let mut variants: Vec<Variant> = running.map(|v| scx::live(v, folder)).collect::<Result<_>>()?;
     if variants.is_empty() {
         variants.push(Variant::plain(RUNNING));
         let text = "no variant of this experiment is of the running kernel, which is measured as it is";

@@ -12,8 +12,10 @@
 //! earlier one was interrupted.
 
 mod commits;
+mod schedulers;
 
 pub use commits::{CommitQuestion, CommitRuns};
+pub use schedulers::{FAILS, LASTS, SchedulerCommits, SchedulerQuestion};
 
 use schedlab_base::{Error, ErrorKind, Result, counted};
 use schedlab_compare::stats::describe::mean;

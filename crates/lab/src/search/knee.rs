@@ -9,16 +9,17 @@
 //! breaks the limit, and the search finds a crossing between this load and the one before it. A knee at the cap is
 //! marked, since the true knee may lie above. A missing metric (a small load gives too few samples for the percentile)
 //! neither holds nor breaks the limit. The search continues upwards, where there are more samples, and claims nothing
-//! for that load. A seed in which no load held and some could not be judged has no knee: the result is "cannot tell",
-//! not 0.
+//! for that load. A load under which a sched_ext scheduler does not last breaks it, with a warning. A seed in which no
+//! load held and some could not be judged has no knee: the result is "cannot tell", not 0.
 
 mod raise;
 
 pub use raise::Raised;
 
 use crate::ask::cell::Cell;
+use crate::ask::scx;
 use crate::make::exec::{Executor, guessed};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, Warning};
 use schedlab_compare::knees::{KNEE_SCHEMA, Knee, Knees, Limit, TriedLoad};
 use schedlab_compare::metrics::{self, Evaluated};
 use schedlab_compare::stats::describe::{mean, std};
@@ -96,12 +97,14 @@ pub fn search(
         curve.add(variant, seed, load, found);
         tried(variant, seed, load, found);
     };
+    let warnings = RefCell::new(guessed(first).into_iter().collect::<Vec<Warning>>());
+    let failed = |text: &str| warnings.borrow_mut().push(Warning::new("scx.failed", text));
     let mut variants = Vec::new();
     let mut interrupted = false;
     for cell in &search.cells {
         let (mut found, mut unknown, mut unjudged) = (Vec::new(), 0, BTreeSet::new());
         for seed in &search.seeds {
-            let at = |load: u64| at_load(cell, load, *seed, search, executor, &note, stop);
+            let at = |load: u64| at_load(cell, load, *seed, search, executor, (&note, &failed), stop);
             let (ended, above) = search_noting_unknown(search.start, search.cap, search.raised.range.0, at)?;
             unjudged.extend(above);
             match ended {
@@ -137,7 +140,7 @@ pub fn search(
         unit,
         tried,
         interrupted,
-        warnings: guessed(first).into_iter().collect(),
+        warnings: warnings.into_inner(),
     })
 }
 
@@ -213,13 +216,21 @@ fn at_load(
     seed: u64,
     search: &Search,
     executor: &dyn Executor,
-    tried: Tried<'_>,
+    (tried, failed): (Tried<'_>, &dyn Fn(&str)),
     stop: &AtomicBool,
 ) -> Result<Option<Judged>> {
     let mut cell = cell.clone();
     cell.spec = search.raised.with(load)?;
     cell.load = format!("{}={load}", search.raised.parameter);
-    let Some(made) = executor.run(&cell, seed, stop)? else { return Ok(None) };
+    let made = match executor.run(&cell, seed, stop) {
+        Ok(Some(made)) => made,
+        Ok(None) => return Ok(None),
+        Err(e) if load > search.start && scx::has_failed(&cell.variant, &e) => {
+            failed(&format!("{}, {}, seed {seed}: {}", cell.variant.name, cell.load, e.message()));
+            return Ok(Some(Judged::Breaks));
+        }
+        Err(e) => return Err(e),
+    };
     let found = metrics::evaluate(&made.record, &search.limit.metric);
     tried(&cell.variant.name, seed, load, &found);
     Ok(Some(judge(&search.limit, &found.value)))

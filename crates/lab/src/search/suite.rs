@@ -13,6 +13,9 @@ use schedlab_kernel::Variant;
 const LOADS: &str = include_str!("../../../../suite/suite.toml");
 /// The machine of a suite that names none: eight CPUs with one cache.
 pub const DEFAULT_MACHINE: &str = "smp-8";
+const GROWTH: &str = include_str!("../../../../suite/growth.toml");
+/// The machines on which the growth of operations with CPUs is seen.
+const SIZES: [u32; 8] = [8, 16, 32, 64, 128, 256, 512, 1_024];
 /// The mark before a line's alternative text for a quick suite, in [`LOADS`].
 const QUICK: &str = " # quick: ";
 
@@ -49,6 +52,24 @@ pub fn experiment(wanted: &SuiteRequest<'_>) -> Result<Experiment> {
         variants: &std::iter::once(*baseline).chain(*variants).collect::<Vec<_>>(),
     };
     template.experiment(*host_cpus)
+}
+
+/// The load that shows how a scheduler's operations grow with CPUs, on these machines, from the current folder; empty:
+/// flat ones of 8 to 1,024 CPUs.
+///
+/// # Errors
+/// For an unknown machine.
+pub fn of_growth(schedulers: &[&Variant], machines: &[String], host_cpus: u64) -> Result<Experiment> {
+    let usual = SIZES.map(|cpus| format!("smp-{cpus}"));
+    let template = Template {
+        loads: GROWTH,
+        runs: Some(1),
+        name: "growth",
+        about: "how the cost of operations grows with CPUs",
+        machines: if machines.is_empty() { &usual } else { machines },
+        variants: schedulers,
+    };
+    template.experiment(host_cpus)
 }
 
 /// Refuses a variant that is the baseline under another name.

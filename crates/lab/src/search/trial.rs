@@ -27,7 +27,6 @@ use schedlab_machine::Machine;
 use schedlab_record::store_listing::INSTRUCTIONS_FILE;
 use schedlab_record::{Counts, FunctionCount};
 use schedlab_record::{Record, Store};
-use std::path::Path;
 
 const LOADS: &str = include_str!("../../../../suite/try.toml");
 /// The machines: flat, and two nodes with two threads a core. In guests the latter's CPUs take turns, which woven code
@@ -168,12 +167,11 @@ impl Trial {
     }
 }
 
-/// The experiment of one kernel alone under the loads of trials, as a bisection needs it; `kernel` is an image.
+/// The experiment of one kernel alone under the loads of trials, as a bisection needs it.
 ///
 /// # Errors
 /// For an unknown machine.
-pub fn alone(name: &str, kernel: &Path, machine: &str, host_cpus: u64) -> Result<Experiment> {
-    let variant = Variant { name: name.to_owned(), ..Variant::plain(&kernel.to_string_lossy()) };
+pub fn alone(variant: &Variant, machine: &str, host_cpus: u64) -> Result<Experiment> {
     let machines = &[machine.to_owned()];
     let template = Template {
         loads: &in_turn(LOADS, LARGE, is_large(machines)?),
@@ -181,7 +179,7 @@ pub fn alone(name: &str, kernel: &Path, machine: &str, host_cpus: u64) -> Result
         name: "bisect",
         about: "one commit",
         machines,
-        variants: &[&variant],
+        variants: &[variant],
     };
     template.experiment(host_cpus)
 }
@@ -253,6 +251,7 @@ fn add(sum: &mut Counts, run: &Counts) {
 mod tests {
     use super::*;
     use schedlab_kernels::diff;
+    use std::path::Path;
 
     const PLAIN: &str = "--- a/kernel/sched/fair.c\n+++ b/kernel/sched/fair.c\n@@ -1 +1 @@\n-a\n+b\n";
     const WITH_FEATURE: &str = "--- a/kernel/sched/features.h\n+++ b/kernel/sched/features.h\n@@ -1 +1,2 @@\n a\n+SCHED_FEAT(MINE, false)\n";

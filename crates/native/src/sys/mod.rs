@@ -11,9 +11,9 @@ use schedlab_kernel::{Attr, Policy};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 
@@ -169,6 +169,9 @@ pub fn futex_wake(word: &AtomicU32, count: u32, scope: Scope) -> u32 {
 
 // ---- the calling thread's scheduling ----
 
+/// Of `uapi/linux/sched.h`, since 6.12.
+const SCHED_EXT: c_int = 7;
+
 fn policy_number(policy: Policy) -> c_int {
     match policy {
         Policy::Other => libc::SCHED_OTHER,
@@ -177,6 +180,7 @@ fn policy_number(policy: Policy) -> c_int {
         Policy::Fifo => libc::SCHED_FIFO,
         Policy::Rr => libc::SCHED_RR,
         Policy::Deadline => libc::SCHED_DEADLINE,
+        Policy::Ext => SCHED_EXT,
     }
 }
 
@@ -222,7 +226,8 @@ pub fn attr_of(thread: u32) -> io::Result<Attr> {
         check(r as c_int)?;
         seen.assume_init()
     };
-    let known = [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo, Policy::Rr, Policy::Deadline];
+    let known =
+        [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo, Policy::Rr, Policy::Deadline, Policy::Ext];
     let policy = known.into_iter().find(|p| policy_number(*p) as u32 == seen.sched_policy);
     Ok(Attr {
         policy: policy.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?,
@@ -435,6 +440,18 @@ pub fn nudge(thread: u32, scope: Scope) {
 pub fn die_with_parent() {
     // SAFETY: takes integers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// A command's process gets the same addresses each time: what has an address as a number, as a scheduler's program
+/// may, then does the same. A container may refuse that, and the command runs all the same.
+pub fn fix_addresses(command: &mut Command) {
+    let fix = || {
+        // SAFETY: takes an integer only.
+        unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(fix) };
 }
 
 // ---- descriptors ----

@@ -67,6 +67,12 @@ pub(crate) fn busy_share(record: &Record, counter: &str) -> Option<f64> {
     Some(100.0 * ns(counter)? / busy)
 }
 
+/// A counter of ns over the measured time.
+pub(crate) fn over_time(record: &Record, counter: &str) -> Option<f64> {
+    let ns = *record.found.counters.get(counter)? as f64;
+    (record.found.duration > Ns::ZERO).then(|| ns / record.found.duration.0 as f64)
+}
+
 /// Newidle passes over the lowest domain, in percent of the number of times a CPU went idle.
 pub(crate) fn newidle_entries(record: &Record) -> Option<f64> {
     let stat = record.found.schedstat.as_ref()?;

@@ -2,12 +2,12 @@
 
 use super::perf::{cpus_used, per_cpu_second, ratio};
 use super::woken::{PLACES, STATES};
-use super::{Better, Choices, Formula, Metric, Rate, busy_share, newidle_entries};
+use super::{Better, Choices, Formula, Metric, Rate, busy_share, newidle_entries, over_time};
 use crate::Observe;
 use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
 use schedlab_base::Backend;
 use schedlab_trace::{
-    ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason,
+    ActiveReason, AffineReason, BalanceReason, BalanceTrigger, ExtQueue, KickReason, MoveReason, PlaceReason,
     SkipReason, SwitchReason,
 };
 
@@ -79,6 +79,11 @@ const fn rate(name: &'static str, unit: &'static str, of: Rate, about: &'static 
     Metric { rate: Some(of), ..row(name, unit, Higher, ALL, about) }
 }
 
+/// Kinds of dispatch queues; a kick is none.
+fn queues() -> Vec<(&'static str, &'static str)> {
+    let kinds = ExtQueue::ALL.iter().filter(|kind| **kind != ExtQueue::Kicked);
+    kinds.map(|kind| (kind.name(), kind.about())).collect()
+}
 fn placements() -> Vec<(&'static str, &'static str)> {
     PlaceReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
 }
@@ -157,6 +162,7 @@ pub const METRICS: &[Metric] = &[
     events(row("run_delay.<stat>", "ns", Lower, ALL,
         "a runnable task's wait for a CPU: after a wakeup, a fork, or an involuntary switch")),
     row("run_delay.total", "ns", Lower, ALL, "all those waits, summed"),
+    row("run_delay.longest", "ns", Lower, CODE, "the longest of them, also one that had not ended with the run"),
     stays(row("slice.<stat>", "ns", Neither, ALL,
         "a task's stay on a CPU, from the switch to it until the switch away; being picked again is not a switch")),
     stays(rows(ends, row("slice.end.<reason>", "", Neither, ALL,
@@ -350,6 +356,25 @@ pub const METRICS: &[Metric] = &[
         "instructions of BPF that the operation's program has executed, in all its calls"),
     row("scx.kfunc.<function>", "", Neither, CODE,
         "calls of a function of the kernel by the scheduler's programs (`scx.kfunc.scx_bpf_dsq_insert`)"),
+    rows(queues, row("scx.dsq.wait.<queue>.<stat>", "ns", Lower, CODE,
+        "how long tasks of the workload were in a dispatch queue of sched_ext, until an operation moved them or they ran")),
+    rows(queues, row("scx.dsq.max.<queue>", "", Neither, CODE,
+        "the most tasks, of whatever program, that were in one such queue at a time")),
+    rows(queues, row("scx.dsq.time.<queue>", "ns", Neither, CODE,
+        "time that all tasks spent in queues of the kind: over the measured time their mean length, `scx.dsq.mean.user`")),
+    formula("scx.dsq.mean.local", "", Neither, CODE, |r| over_time(r, "scx.dsq.time.local"),
+        "tasks in the local queues of all CPUs together, averaged over the measured time"),
+    formula("scx.dsq.mean.global", "", Neither, CODE, |r| over_time(r, "scx.dsq.time.global"),
+        "tasks in the global queue, averaged"),
+    formula("scx.dsq.mean.user", "", Neither, CODE, |r| over_time(r, "scx.dsq.time.user"),
+        "tasks in the scheduler's own queues, averaged"),
+    formula("scx.dsq.mean.held", "", Neither, CODE, |r| over_time(r, "scx.dsq.time.held"),
+        "tasks that the scheduler kept in no queue, averaged"),
+    row("scx.event.<function>", "", Neither, CODE,
+        "the kernel's own counter of the scheduler's events, of the whole run, in its words (`scx.event.enq_skip_exiting` \
+         is SCX_EV_ENQ_SKIP_EXITING, `scx.event.bypass_duration` the time in bypass mode, ns); kernels before 6.15 have none"),
+    row("scx.exit_kind", "", Neither, CODE,
+        "how the scheduler ended (`enum scx_exit_kind`): 0 not at all, 64 taken off by its own side"),
     row("sim.events", "", Neither, SIMULATED, "events the simulator processed, warm-up included"),
     row("sim.wakeups", "", Neither, SIMULATED, "wakeups begun, of whatever task"),
 ];

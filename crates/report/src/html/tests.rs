@@ -37,6 +37,8 @@ fn record(variant: &str, seed: u64, factor: u64) -> Record {
         ended_by: Some("worker-2".into()),
         ended_why: "slice".into(),
         idle_exit_ns: 0,
+        decided: Vec::new(),
+        decisions: 0,
     };
     let cpu = |core: u32| serde_json::json!({ "package": 0, "node": 0, "llc": 0, "cluster": core, "core": core, "thread": 0 });
     let plain = schedlab_compare::testing::record(&[]);

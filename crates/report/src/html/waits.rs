@@ -73,6 +73,8 @@ fn row(run: usize, n: usize, explained: &Explained) -> String {
         (Some(o), _) => o.task.clone(),
         (None, _) => "an idle CPU".to_owned(),
     };
+    let queues = w.queue_words();
+    let behind = if queues.is_empty() { behind } else { format!("{behind}; {queues}") };
     let moved = w.moved.as_ref().map_or_else(String::new, |why| format!("moved ({why}) to {}; ", w.ran_on));
     let end = match &w.ended_by {
         Some(task) => format!("{moved}{task} left: {}", w.ended_why),

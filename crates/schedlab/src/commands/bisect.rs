@@ -1,19 +1,24 @@
-//! `schedlab bisect`: which commit moved a metric? Builds and measures commits of a kernel's repository.
+//! `schedlab bisect`: which commit moved a metric? Builds and measures commits of a kernel's repository, or of a
+//! sched_ext scheduler's.
 
 use super::trial::TrialOptions;
 use crate::cli::Entry;
 use crate::code_options::CodeOptions;
 use crate::listener::Shown;
 use crate::{common, output};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Backend, Error, Result, counted};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
+use schedlab_kernel::{Scx, Variant};
+use schedlab_kernels::cache;
 use schedlab_lab::RunRequest;
-use schedlab_lab::ask::builds;
 use schedlab_lab::ask::experiment::Part;
 use schedlab_lab::ask::levels::level_of;
+use schedlab_lab::ask::{builds, scx};
 use schedlab_lab::search::bisect::{
-    Bisected, CommitQuestion, CommitRuns, Measure, MeasuredCommit, Repository, Side, bisect,
+    Bisected, CommitQuestion, CommitRuns, FAILS, LASTS, Measure, MeasuredCommit, Repository,
+    SchedulerCommits, SchedulerQuestion, Side, bisect,
 };
 use schedlab_lab::search::trial;
 use schedlab_report::number;
@@ -23,18 +28,36 @@ pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct BisectArgs {
-    /// The kernel's git repository; it is only read
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    /// The git repository, of the kernel or with --build of a scheduler; it is only read
+    #[arg(long, visible_alias = "repository", value_name = "DIR", default_value = ".")]
     linux: PathBuf,
+    /// The repository is a sched_ext scheduler's: the command that builds a commit, for the shell, in a folder with the
+    /// commit's files. Commits that do not build are skipped
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "scx",
+        conflicts_with = "config",
+        help_heading = "sched_ext"
+    )]
+    build: Option<String>,
+    /// What --build makes, by its path in that folder: a program with its arguments, or an object with the values that
+    /// its program would set
+    #[arg(long, value_name = "PROGRAM|OBJECT", requires = "build", help_heading = "sched_ext")]
+    scx: Option<String>,
+    /// The kernel of the scheduler: a series (7.3) or a tree [default: the newest series at hand]
+    #[arg(long, value_name = "SERIES|TREE", requires = "scx", help_heading = "sched_ext")]
+    kernel: Option<String>,
     /// A commit before the change
     #[arg(long, value_name = "COMMIT")]
     good: String,
     /// A commit after it
     #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
     bad: String,
-    /// The metric that moved (docs/metrics.md)
-    #[arg(long, value_name = "NAME")]
-    metric: String,
+    /// The metric that moved (docs/metrics.md); with --build it may be left out: then the first commit is searched
+    /// whose scheduler does not last where the good one does, or the other way round
+    #[arg(long, value_name = "NAME", required_unless_present = "build")]
+    metric: Option<String>,
     /// The load, one of those of 'try': full, thread-pipe, storm and so on
     #[arg(long, value_name = "NAME")]
     load: String,
@@ -64,14 +87,18 @@ struct BisectArgs {
 
 impl BisectArgs {
     fn part(&self) -> Part {
-        Part { loads: vec![self.load.clone()], metrics: vec![self.metric.clone()], ..Part::default() }
+        Part {
+            loads: vec![self.load.clone()],
+            metrics: self.metric.clone().into_iter().collect(),
+            ..Part::default()
+        }
     }
 }
 
 fn command() -> Command {
     BisectArgs::augment_args(Command::new("bisect"))
-        .about("Find the commit that moved a metric, by verdicts over runs in deterministic guests or of its scheduler's code. \
-             Building runs code of the commits, as you")
+        .about("Find the commit of a kernel or of a sched_ext scheduler that moved a metric, by verdicts over runs in deterministic \
+             guests or of the scheduler's code. Building runs code of the commits, as you")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -79,7 +106,14 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if !(0.0..=100.0).contains(&args.min_effect) {
         return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", args.min_effect)));
     }
-    let backend = args.backend;
+    let backend = match args.build {
+        Some(_) if matches.value_source("backend") == Some(ValueSource::DefaultValue) => Backend::Code,
+        Some(_) if args.backend == Backend::Vm => {
+            return Err(Error::input("--build measures a scheduler by the kernel's own code")
+                .help("leave out --backend vm"));
+        }
+        _ => args.backend,
+    };
     args.keep.guest.check(backend)?;
     args.code.check(backend)?;
     common::machine(&args.machine, None).map_err(|e| e.context("--machine"))?;
@@ -89,49 +123,86 @@ fn run(matches: &ArgMatches) -> Result<()> {
         repository.commit(&args.bad).map_err(|e| e.context("--bad"))?,
     );
     // An unknown load or metric is reported before anything is built.
-    trial::alone("good", Path::new("/vmlinuz"), &args.machine, common::cpus())?
+    trial::alone(&Variant::plain("/vmlinuz"), &args.machine, common::cpus())?
         .narrow(backend, &args.part())?;
     match backend {
         Backend::Code => schedlab_kernels::check_tools()?,
         _ => builds::ready(true)?,
     }
-    let question = CommitQuestion {
-        machine: args.machine.clone(),
-        metric: args.metric.clone(),
-        fragment: builds::fragment(args.config.as_deref(), Path::new(""))?,
-        request: RunRequest {
-            part: args.part(),
-            jobs: args.jobs,
-            guest: args.keep.guest.setup()?,
-            level: Some(args.code.level()?.unwrap_or(level_of("bisect")))
-                .filter(|_| backend == Backend::Code),
-            out: args.keep.out.clone(),
-            ..RunRequest::trial(backend)
-        },
-        options: common::run_options()?,
+    let request = RunRequest {
+        part: args.part(),
+        jobs: args.jobs,
+        guest: args.keep.guest.setup()?,
+        level: Some(args.code.level()?.unwrap_or(level_of("bisect"))).filter(|_| backend == Backend::Code),
+        out: args.keep.out.clone(),
+        ..RunRequest::trial(backend)
     };
     let (shown, report) = (Shown::new(args.keep.quiet), |step: &MeasuredCommit, left: usize| {
         if !args.keep.quiet {
-            output::note(&format!("{} ({} left)", words(step), counted(left, "commit")));
+            output::note(&format!(
+                "{} ({} left)",
+                words(step, args.metric.is_none()),
+                counted(left, "commit")
+            ));
         }
     });
-    let mut commits = CommitRuns::of(repository, question, &shown, &report)?;
     let measure = Measure { runs: args.runs, min_effect_pct: args.min_effect };
-    let found = bisect(repository, &good, &bad, measure, &mut commits)?;
+    let found = match (&args.build, &args.metric) {
+        (Some(build), metric) => {
+            let question = SchedulerQuestion {
+                build: build.clone(),
+                scx: Scx { command: args.scx.clone().unwrap_or_default(), hash: None },
+                kernel: match &args.kernel {
+                    Some(kernel) => kernel.clone(),
+                    None => scx::usual_kernel(&cache::folder(None)?),
+                },
+                machine: args.machine.clone(),
+                metric: metric.clone(),
+                request,
+                options: common::run_options()?,
+            };
+            let mut commits = SchedulerCommits::of(repository, question, &shown, &report)?;
+            let found = bisect(repository, &good, &bad, measure, &mut commits);
+            let ends = "whether the scheduler lasts (means 1: in all runs, 2: in none)";
+            if metric.is_some() { found? } else { found.map_err(|e| e.context(ends))? }
+        }
+        (None, metric) => {
+            let question = CommitQuestion {
+                machine: args.machine.clone(),
+                metric: metric.clone().unwrap_or_default(),
+                fragment: builds::fragment(args.config.as_deref(), Path::new(""))?,
+                request,
+                options: common::run_options()?,
+            };
+            let mut commits = CommitRuns::of(repository, question, &shown, &report)?;
+            bisect(repository, &good, &bad, measure, &mut commits)?
+        }
+    };
     if args.keep.json {
         return output::json_as("schedlab/bisection/1", &found);
     }
     output::result(|out| print(out, &found, &args))
 }
 
-fn words(step: &MeasuredCommit) -> String {
+/// The words for the mean of runs: without a metric, of those that the scheduler lasts or not.
+fn of_mean(mean: f64, by_end: bool) -> String {
+    match mean {
+        mean if !by_end => format!("mean {}", number::three(mean)),
+        LASTS => "lasts".to_owned(),
+        FAILS => "fails".to_owned(),
+        mean => format!("fails in {:.0} % of runs", 100.0 * (mean - LASTS) / (FAILS - LASTS)),
+    }
+}
+
+/// A measured commit; `by_end`: by how its runs end.
+fn words(step: &MeasuredCommit, by_end: bool) -> String {
     let state = match step.side {
         Some(Side::Old) => "old",
         Some(Side::New) => "new",
         None => "passed over",
     };
     let figures = step.mean.map_or(String::new(), |mean| {
-        format!(", mean {} over {}", number::three(mean), counted(step.runs, "run"))
+        format!(", {} over {}", of_mean(mean, by_end), counted(step.runs, "run"))
     });
     let doubt = if step.side.is_some() && !step.settled { ", the nearer end" } else { "" };
     let why = step.why.as_deref().map_or(String::new(), |w| format!(": {}", in_one_line(w)));
@@ -150,17 +221,20 @@ fn in_one_line(why: &str) -> String {
 }
 
 fn print(out: &mut dyn std::io::Write, found: &Bisected, args: &BisectArgs) -> std::io::Result<()> {
-    let (good, bad) = (number::three(found.good), number::three(found.bad));
+    let by_end = args.metric.is_none();
+    let [good, bad] =
+        [found.good, found.bad].map(|mean| if by_end { of_mean(mean, true) } else { number::three(mean) });
+    let what = args.metric.as_deref().unwrap_or("the scheduler's end");
     let on = Path::new(&args.machine).display();
     let level = match args.code.level() {
-        _ if args.backend != Backend::Code => String::new(),
+        _ if args.backend != Backend::Code && args.build.is_none() => String::new(),
         level => format!(
             ", by the scheduler's code at level {}",
             level.ok().flatten().unwrap_or(level_of("bisect")).word()
         ),
     };
-    writeln!(out, "{} of {} on {on}{level}: {good} before, {bad} after\n", args.metric, args.load)?;
-    found.steps.iter().try_for_each(|step| writeln!(out, "  {}", words(step)))?;
+    writeln!(out, "{what} of {} on {on}{level}: {good} before, {bad} after\n", args.load)?;
+    found.steps.iter().try_for_each(|step| writeln!(out, "  {}", words(step, by_end)))?;
     match found.first.as_slice() {
         [one] => writeln!(out, "\nThe first new commit is {}", one.words()),
         many => {

@@ -1,4 +1,5 @@
-//! `schedlab hunt`: searches simulated machines for the workloads under which a change loses most, and confirms them.
+//! `schedlab hunt`: searches simulated machines for the workloads under which a change loses most, and confirms them;
+//! of a sched_ext scheduler also those that it does not last, and under which a task waits too long.
 
 use super::{hunt_differences, hunt_findings};
 use crate::cli::Entry;
@@ -6,6 +7,7 @@ use crate::code_options::CodeOptions;
 use crate::guests::GuestOptions;
 use crate::listener::Shown;
 use crate::progress::Bar;
+use crate::scheduler_options::SchedulerOptions;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
@@ -36,14 +38,27 @@ pub(super) struct HuntArgs {
     /// The kernel with its changes, as for 'suite': v6.5+SIS_FIRST_IDLE, or 6.1+patch=first-idle+SIS_FIRST_IDLE; or a
     /// patch as for 'try' (a file, a folder of them, or - for standard input), which is judged by the kernel's own code
     /// against its base
-    #[arg(value_name = "VARIANT|PATCH")]
+    #[arg(
+        value_name = "VARIANT|PATCH",
+        required_unless_present = "scx",
+        default_value = "",
+        hide_default_value = true
+    )]
     wanted: String,
+    #[command(flatten)]
+    scheduler: SchedulerOptions,
+    /// A task that waits longer for a CPU under the scheduler, and longer than any under the fair class, is a finding
+    #[arg(long, value_name = "TIME", default_value = "100ms", requires = "scx", help_heading = "sched_ext")]
+    limit: String,
+    /// The kernel of the scheduler: a series (7.3) or a tree [default: the newest series at hand]
+    #[arg(long, value_name = "SERIES|TREE", requires = "scx", help_heading = "sched_ext")]
+    kernel: Option<String>,
     /// The base of a patch: a series (6.1, 6.12, 7), a tarball, or a tree of your own [default: the
     /// series at hand that the patch fits best; 6.1 where none is at hand]
-    #[arg(long, value_name = "SERIES|TREE|TARBALL", conflicts_with_all = ["baseline", "wrong", "first_difference"])]
+    #[arg(long, value_name = "SERIES|TREE|TARBALL", conflicts_with_all = ["baseline", "wrong", "first_difference", "scx"])]
     source: Option<String>,
     /// What it is compared with [default: the variant's kernel without its changes]
-    #[arg(long, value_name = "VARIANT")]
+    #[arg(long, value_name = "VARIANT", conflicts_with = "scx")]
     baseline: Option<String>,
     /// Time of the search, shrinking included
     #[arg(long, value_name = "TIME", default_value = "5m", conflicts_with = "evals")]
@@ -58,11 +73,11 @@ pub(super) struct HuntArgs {
     #[arg(long, value_name = "NAME")]
     machine: Vec<String>,
     /// A scheduler that is wrong on purpose, to see that it is found
-    #[arg(long, value_name = "FAULT")]
+    #[arg(long, value_name = "FAULT", conflicts_with = "scx")]
     wrong: Option<String>,
     /// Search for workloads under which the kernel's own code and our rules part, on machines where no step takes time,
     /// and show the events around the first difference
-    #[arg(long, conflicts_with_all = ["baseline", "wrong", "vm", "backend"])]
+    #[arg(long, conflicts_with_all = ["baseline", "wrong", "vm", "backend", "scx"])]
     first_difference: bool,
     /// The number of the first workload that is drawn for --first-difference: `--first 17 --evals 1` draws one that a
     /// search has named
@@ -75,7 +90,7 @@ pub(super) struct HuntArgs {
     #[arg(long, value_name = "DIR", default_value = "hunt")]
     pub out: PathBuf,
     /// Where workloads are judged: sim (the simulator) or code (the scheduler's own code of kernels' sources: a
-    /// series, a tree, patches) [default: code for a patch, else sim]
+    /// series, a tree, patches) [default: code for a patch or a scheduler, else sim]
     #[arg(long, value_name = "BACKEND", value_parser = output::word(judging))]
     backend: Option<Backend>,
     /// Confirm in guests, too: the variant's kernel is a series, with a patch if the kernel lacks the change
@@ -99,7 +114,8 @@ pub(super) struct HuntArgs {
 impl HuntArgs {
     /// Where workloads are judged.
     fn backend(&self) -> Backend {
-        let usual = || if self.is_patch() { Backend::Code } else { Backend::Sim };
+        let by_code = self.is_patch() || self.wanted.is_empty();
+        let usual = || if by_code { Backend::Code } else { Backend::Sim };
         self.backend.unwrap_or_else(usual)
     }
     /// Whether a patch is hunted, and not a kernel with changes: a file, or a folder that is not a kernel's tree.
@@ -130,7 +146,7 @@ impl HuntArgs {
 
 fn command() -> Command {
     HuntArgs::augment_args(Command::new("hunt"))
-        .about("Search for the workloads under which a change loses most, and shrink them")
+        .about("Search for the workloads under which a change or a sched_ext scheduler loses most, and shrink them")
         .mut_arg("wrong", |arg| {
             let rows: Vec<String> = FAULTS.iter().map(|f| format!("{} ({})", f.name, f.about)).collect();
             let first = "A scheduler that is wrong on purpose, to see that it is found";
@@ -189,7 +205,12 @@ fn judge(args: &HuntArgs) -> Result<Judge> {
         Backend::Code => {
             let shown = Shown::new(args.quiet);
             let images = |variants: &[&Variant]| code::images_of(variants, Path::new(""), &shown);
-            Judge::by_code([baseline, variant], &images, fault, &machines, RUNTIME)
+            let judge = Judge::by_code([baseline, variant], &images, fault, &machines, RUNTIME)?;
+            if !args.scheduler.asked()? {
+                return Ok(judge);
+            }
+            let judge = judge.with_limit(Ns::parse(&args.limit, "ms").map_err(|e| e.context("--limit"))?);
+            judge.check(interrupt::stop_flag()?).map(|()| judge)
         }
         _ => Judge::new(baseline, variant, fault, &machines, RUNTIME),
     }
@@ -259,6 +280,15 @@ fn is_there(word: &str) -> Result<()> {
 
 /// Baseline and variant. A fault needs no other change.
 fn of_words(args: &HuntArgs, fault: Option<&Fault>) -> Result<(Variant, Variant)> {
+    if args.scheduler.asked()? {
+        let backend = args.scheduler.backend(args.backend)?;
+        let kernel = args.scheduler.kernel(args.kernel.as_deref(), backend)?;
+        let (baseline, mut others) = args.scheduler.sides(&Variant::plain(&kernel))?;
+        return match others.len() {
+            1 => Ok((baseline, others.remove(0))),
+            _ => Err(Error::input("a hunt is for one scheduler").help("name one --scx")),
+        };
+    }
     is_there(&args.wanted)?;
     if args.is_patch() {
         if args.backend() == Backend::Sim {

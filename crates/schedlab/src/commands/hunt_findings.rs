@@ -5,9 +5,11 @@ use crate::{common, interrupt, output};
 use schedlab_base::Result;
 use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
-use schedlab_lab::search::hunt::{Hunt, Judge, LosingWorkload};
+use schedlab_lab::ask::scx;
+use schedlab_lab::search::hunt::{Class, Hunt, Judge, LosingWorkload};
 use schedlab_lab::{Backend, RunRequest};
 use schedlab_report::number::{change, signed};
+use schedlab_report::text::wrap;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -26,6 +28,9 @@ pub(super) struct HuntFinding {
     experiment: PathBuf,
     workload: Vec<String>,
     confirmed: Vec<ComparisonRow>,
+    /// The scheduler's end in a run of the experiment, where the workload is one that it does not last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fails: Option<String>,
 }
 
 /// The found workloads with their confirmations, as many as were made before a stop.
@@ -48,6 +53,9 @@ pub(super) fn confirmed(
             }
             match confirm(one, judge, args, *backend) {
                 Ok(row) => one_finding.confirmed.extend(row),
+                Err(e) if one.class == Class::Failure && scx::has_left(&e) => {
+                    one_finding.fails = Some(e.message().to_owned());
+                }
                 Err(e) => {
                     let (class, backend) = (one_finding.class, backend.name());
                     output::note(&format!("{class} is not confirmed on {backend}: {e}"));
@@ -81,6 +89,7 @@ fn finding(found: &LosingWorkload, judge: &Judge, folder: &Path) -> HuntFinding 
         experiment: folder.join(format!("{}.toml", found.name())),
         workload: found.specimen.words(),
         confirmed: Vec::new(),
+        fails: None,
     }
 }
 
@@ -96,6 +105,7 @@ fn confirm(
         jobs: args.jobs,
         guest: args.guest.setup()?,
         out: args.out.join("runs"),
+        of_schedulers: judge.limit.is_some(),
         ..RunRequest::default()
     };
     let made = common::compared(&request, found.experiment(judge, &args.out)?, args.quiet)?;
@@ -152,7 +162,7 @@ fn of_one(
     out: &mut dyn std::io::Write,
 ) -> std::io::Result<()> {
     let whole = if one.shrunk_to_the_end { "" } else { ", not shrunk to the end" };
-    writeln!(out, "\n{}: {} on {}", one.class, found.loss.words(), one.machine)?;
+    write!(out, "\n{}", wrap("", &format!("{}: {} on {}", one.class, found.loss.words(), one.machine)))?;
     writeln!(
         out,
         "  {}, of {} at first{whole}:",
@@ -160,6 +170,9 @@ fn of_one(
         one.tasks_before
     )?;
     one.workload.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+    if one.fails.is_some() {
+        writeln!(out, "  it fails again in the experiment's runs")?;
+    }
     for row in &one.confirmed {
         let figures = match (row.change_pct, row.ci95_pct) {
             (Some(pct), Some([a, b])) => format!("{}, {} to {}%", change(pct), signed(a), signed(b)),

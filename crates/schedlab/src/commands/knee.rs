@@ -33,7 +33,7 @@ struct KneeArgs {
     limit: Option<String>,
     /// A variant to search, [NAME=]KERNEL[:FEATURE,TUNABLE=N,policy=P,GROUP.nice=N,FEATURE@TIME...]; may be given more
     /// than once
-    #[arg(long, global = true, value_name = "VARIANT", conflicts_with_all = ["kernel", "feature", "tunable", "policy", "nice", "slice"])]
+    #[arg(long, global = true, value_name = "VARIANT", conflicts_with_all = ["kernel", "feature", "tunable", "policy", "nice", "slice", "scx"])]
     variant: Vec<String>,
     /// Number of seeds; each gives a knee [default: 3]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]

@@ -20,7 +20,7 @@ use schedlab_lab::ask::levels::level_of;
 use schedlab_lab::judge::validate::case::{self, CASE_FILE, Case, Real};
 use schedlab_lab::judge::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
 use schedlab_lab::judge::validate::sides::{self, Sides};
-use schedlab_lab::judge::validate::{Probing, RepeatDisturbed, judge_beside, run_and_judge};
+use schedlab_lab::judge::validate::{Probing, RepeatDisturbed, judge_beside, run_and_judge, verifier};
 use schedlab_lab::{Engine, Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
@@ -71,6 +71,11 @@ pub(super) struct ValidateArgs {
     /// Draw N cases instead of those that ship: workload, machine, kernel and features by a seeded program
     #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u64).range(1..=MAX_DRAWN))]
     draw: Option<u64>,
+    /// Whether kernel 7.3 takes this sched_ext scheduler, a program and its arguments: it is loaded in a guest. With
+    /// --draw the cases are drawn for it; several have them in turn. They are for 7.3 and at most 8 CPUs, and what is
+    /// judged is the kernel's own code
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["files", "changes", "rules", "facts"])]
+    scx: Vec<String>,
     /// Seed of --draw and --rules: the same seed draws the same cases
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -132,9 +137,15 @@ impl ValidateArgs {
         };
         input::text(file).and_then(read).map(Some)
     }
+    fn drawn(&self, n: u64) -> Vec<Drawn> {
+        match self.scx.as_slice() {
+            [] => draw::draw(self.seed(), n),
+            schedulers => draw::draw_under(self.seed(), n, schedulers),
+        }
+    }
     fn cases(&self) -> Result<Vec<Case>> {
         let all = match (self.draw, self.files.as_slice()) {
-            (Some(n), _) => draw::draw(self.seed(), n).iter().map(Drawn::case).collect::<Result<_>>()?,
+            (Some(n), _) => self.drawn(n).iter().map(Drawn::case).collect::<Result<_>>()?,
             (None, []) => cases::all()?,
             (None, files) => files.iter().map(|f| case::load(f)).collect::<Result<_>>()?,
         };
@@ -172,6 +183,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if args.facts {
         return validate_facts::run(&args);
     }
+    if !args.scx.is_empty() && args.draw.is_none() {
+        return verdicts(&args);
+    }
     let chosen = args.cases()?;
     if args.list {
         return list(&args, &chosen, form == "json");
@@ -200,6 +214,23 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Err(Error::new(ErrorKind::CheckFailed, "the simulator does not agree with the kernel as well as it must"))
 }
 
+/// Asks a guest about each scheduler, and prints what its kernel says.
+fn verdicts(args: &ValidateArgs) -> Result<()> {
+    let backends = common::backends(None)?;
+    let mut refused = 0;
+    for command in &args.scx {
+        let verdict = verifier::ask(command, &backends).map_err(|e| e.context(command.clone()))?;
+        refused += usize::from(verdict.refused.is_some());
+        output::result(|out| writeln!(out, "{command}: {}", verdict.words()))?;
+    }
+    if refused == 0 {
+        return Ok(());
+    }
+    let text = format!("the kernel refuses {refused} of {} schedulers", args.scx.len());
+    Err(Error::new(ErrorKind::CheckFailed, text)
+        .help("backend 'code' has no verifier, and runs them all the same"))
+}
+
 fn list(args: &ValidateArgs, chosen: &[Case], json: bool) -> Result<()> {
     let left_out = if args.draw.is_some() { NOT_DRAWN } else { &[] };
     if json {
@@ -221,7 +252,7 @@ fn list(args: &ValidateArgs, chosen: &[Case], json: bool) -> Result<()> {
     }
     output::result(|out| {
         chosen.iter().try_for_each(|c| {
-            write!(out, "{}", wrap(&format!("{:<28}{:<6}", c.name, c.real.backend()), &c.about))
+            write!(out, "{}", wrap(&format!("{:<27} {:<6}", c.name, c.real.backend()), &c.about))
         })?;
         left_out
             .iter()
@@ -292,7 +323,9 @@ fn plan<'a>(
         Some(earlier) => sides::plan_beside(case, earlier)?,
         None => sides::plan(case, args.runs)?,
     };
-    let sides = match args.judged()? {
+    // Only the kernel's own code has sched_ext.
+    let judged = if case.scx.is_some() { Backend::Code } else { args.judged()? };
+    let sides = match judged {
         Backend::Code if case.control.is_some() => {
             let text = "a control has a fault of the simulator's, which the kernel's own code can't have";
             return Err(Error::machine(text));

@@ -7,24 +7,30 @@
 //! a simulated machine with a simulated kernel, with nothing of the program guessed or left out.
 //!
 //! ```text
-//! PROGRAM --seccomp notification--> session: dispatches a call  --> bpf/   maps, programs, links -> Scheduler
-//!    ^                                                           --> files  a table of paths -> the machine's tree
-//!    |                                                           --> time   clocks and sleeps -> Kernel::sleep
-//!    +---------- answer, or a file put into its table -----------+-> calls  CPUs, names, random numbers
+//! PROGRAM --seccomp notification--> session: dispatches a call  --> bpf/      maps, programs, links -> Scheduler
+//!    ^      (filter, call_table)                                 --> files     a table of paths -> the machine's tree
+//!    |                                                           --> time      clocks and sleeps -> Kernel::sleep
+//!    |                                                           --> timers    files of timers, SIGALRM
+//!    |                                                           --> identity  process and threads, signals
+//!    +---------- answer, or a file put into its table -----------+-> calls     CPUs, names, random numbers
 //! ```
 //!
 //! # Invariants
 //!
-//! The program never reaches the machine's own bpf(2). It opens no file for writing. While the far side ([`Kernel`])
-//! runs, all its threads sleep; while one of them runs, simulated time stands still. This is not a sandbox for a
-//! hostile program: it runs as the user who started it, with the rights that the user has, less those that the filter
-//! takes.
+//! The program gets what [`call_table`] and the table of [`paths`] permit, and nothing else: what it asked for in vain
+//! is in the [`Outcome`]. It is one process, with threads; it opens no file for writing, reaches no bpf(2), no network
+//! and no other process, and ends with its broker. No path and no struct of its memory is read again by this machine's
+//! kernel after the broker has looked at it. While the far side
+//! ([`Kernel`]) runs, all its threads sleep; while one of them runs, simulated time stands still. Instructions of the
+//! processor (`rdtsc`, `cpuid`) are this machine's.
 
 mod bpf;
+mod call_table;
 mod calls;
 mod errno;
 mod files;
 mod filter;
+mod identity;
 mod kernel;
 mod memory;
 mod notify;
@@ -34,14 +40,19 @@ mod process;
 mod session;
 mod sockets;
 mod spawn;
+mod stat;
 pub mod sysfs;
 mod time;
+mod timers;
+mod tree;
+mod waits;
 
 pub use errno::Errno;
-pub use kernel::{Attach, Entry, Kernel, TestRun, Wake};
+pub use kernel::{Attach, Entry, Kernel, Wake};
 pub use paths::Refusal;
-pub use session::{Outcome, run};
+pub use session::{BTF, Outcome, run};
 pub use spawn::is_available;
+pub use tree::{Node, Tree};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,17 +66,18 @@ pub struct Request {
     pub environment: Vec<(String, String)>,
     /// Files and folders that it may read, beside what the table of paths gives.
     pub readable: Vec<PathBuf>,
-    /// The simulated machine's files: `TREE/sys/devices/system/cpu` and so on ([`sysfs`]).
-    pub tree: PathBuf,
-    /// The simulated kernel's BTF as programs see it: kfuncs without their implicit arguments.
-    pub btf: PathBuf,
+    /// The simulated machine's files ([`sysfs::files`]), with the simulated kernel's BTF at [`BTF`], as programs see
+    /// it: kfuncs without their implicit arguments.
+    pub tree: Tree,
     /// Possible CPUs of the simulated machine, from 0 on.
     pub cpus: u32,
+    /// Memory of the simulated machine.
+    pub memory_bytes: u64,
     /// The simulated kernel's release, as uname(2) has it.
     pub release: String,
     /// The simulated time when the program starts.
     pub start_ns: u64,
-    /// A program that does nothing for as long is ended.
+    /// A program that lets no simulated time pass for as long is ended.
     pub patience: Duration,
 }
 

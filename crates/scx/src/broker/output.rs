@@ -6,6 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 /// A program that prints without end does not fill the memory.
 const MOST_BYTES: usize = 1 << 20;
 
+/// More than a pipe holds.
+const MOST_PIECES: usize = 64;
+
 /// One stream of the program.
 pub struct Stream<T> {
     pipe: Option<T>,
@@ -26,11 +29,12 @@ impl<T: Read + AsFd> Stream<T> {
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
-    /// Takes what is there. Whether there was something.
+    /// Takes what is there, but not without end. Whether there was something.
     pub fn take(&mut self) -> bool {
         let mut some = false;
         let mut piece = [0; 4096];
-        while let Some(pipe) = &mut self.pipe {
+        for _ in 0..MOST_PIECES {
+            let Some(pipe) = &mut self.pipe else { break };
             match pipe.read(&mut piece) {
                 Ok(0) => self.pipe = None,
                 Ok(count) => {

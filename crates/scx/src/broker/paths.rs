@@ -1,5 +1,6 @@
 //! What the program may see of the file system: a table. All else is not there, and is written down.
 
+use super::identity::PROGRAM;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -8,8 +9,6 @@ use std::path::{Component, Path, PathBuf};
 enum Leads {
     /// To the simulated machine's tree, under the same name.
     Machine,
-    /// To the simulated kernel's BTF.
-    Btf,
     /// To this machine, for reading.
     Here,
     /// To this machine, for reading and writing.
@@ -18,9 +17,8 @@ enum Leads {
 
 /// The first row whose path is the asked one, or a folder above it, decides.
 const TABLE: &[(&str, Leads)] = &[
-    ("/sys/kernel/btf/vmlinux", Leads::Btf),
     ("/sys", Leads::Machine),
-    // Its own process is another row, before these.
+    // Its own process is another table, before this one.
     ("/proc", Leads::Machine),
     // Libraries, and what libc reads.
     ("/lib", Leads::Here),
@@ -40,6 +38,9 @@ const TABLE: &[(&str, Leads)] = &[
     ("/dev/zero", Leads::Device),
 ];
 
+/// What of its own process it sees: what says something of this machine, its clock or its kernel is not there.
+const OWN: &[&str] = &["exe", "maps", "cmdline", "comm", "auxv", "fd", "fdinfo"];
+
 /// Where programs leave sockets and marks for their tools: what they do there succeeds without effect.
 const SCRATCH: &[&str] = &["/var/run/scx", "/run/scx"];
 
@@ -48,11 +49,15 @@ pub fn is_scratch(named: &Path) -> bool {
     SCRATCH.iter().any(|row| named.starts_with(row))
 }
 
-/// A place on this machine that stands for what the program named.
+/// What stands for the path that the program named.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
-    pub path: PathBuf,
-    pub writable: bool,
+pub enum Place {
+    /// The simulated machine's file of the same name.
+    Machine,
+    /// A file of this machine, and whether it may be written.
+    Here(PathBuf, bool),
+    /// A file of the program's own process.
+    Own(PathBuf),
 }
 
 /// What the program named and did not get.
@@ -67,6 +72,8 @@ pub enum Refusal {
     NoEffect,
     /// It is shown the folder, but the simulated machine has no such file.
     Absent,
+    /// It wanted to become another program, whose clock would be this machine's.
+    Execute,
 }
 
 /// More different paths than this are counted only.
@@ -92,13 +99,15 @@ impl Refused {
 
 #[derive(Debug)]
 pub struct Paths {
-    pub tree: PathBuf,
-    pub btf: PathBuf,
+    pub program: PathBuf,
     /// Rows of this program: its file, and what its user lets it read.
     pub readable: Vec<PathBuf>,
     /// The process: it sees no other in /proc.
     pub pid: i32,
 }
+
+/// What the program knows its process by.
+const SELF: &str = "/proc/self";
 
 impl Paths {
     /// The path that the thread means: absolute, without `.` and `..`, and as the program knows it.
@@ -108,39 +117,54 @@ impl Paths {
         } else if folder == libc::AT_FDCWD {
             std::fs::read_link(format!("/proc/{thread}/cwd")).ok()?
         } else {
-            std::fs::read_link(format!("/proc/{thread}/fd/{folder}")).ok()?
+            opened(thread, folder)?
         };
         path.push(raw);
         let path = plain(&path);
-        let path = path.strip_prefix(&self.tree).map_or(path.clone(), |inside| Path::new("/").join(inside));
-        let of_process = |rest: &Path, base: String| Path::new(&base).join(rest);
-        if let Ok(rest) = path.strip_prefix("/proc/self") {
-            return Some(of_process(rest, format!("/proc/{}", self.pid)));
-        }
-        if let Ok(rest) = path.strip_prefix("/proc/thread-self") {
-            return Some(of_process(rest, format!("/proc/{}/task/{thread}", self.pid)));
-        }
-        Some(path)
+        let own = [format!("/proc/{PROGRAM}"), format!("/proc/{}", self.pid), "/proc/thread-self".to_owned()];
+        let rest = own.iter().find_map(|own| path.strip_prefix(own).ok());
+        Some(rest.map_or_else(|| path.clone(), |rest| Path::new(SELF).join(rest)))
     }
     /// Where a named path leads, if anywhere.
     pub fn place(&self, named: &Path) -> Option<Place> {
-        if named.starts_with(format!("/proc/{}", self.pid))
-            || self.readable.iter().any(|row| named.starts_with(row))
-        {
-            return Some(Place { path: named.to_owned(), writable: false });
+        if let Ok(own) = named.strip_prefix(SELF) {
+            if own == Path::new("exe") {
+                return Some(Place::Here(self.program.clone(), false));
+            }
+            let path = Path::new(&format!("/proc/{}", self.pid)).join(own);
+            return OWN.iter().any(|row| own.starts_with(row)).then_some(Place::Own(path));
         }
         // Programs go down from the root to find a file: they find what the machine's tree has.
         if named == Path::new("/") {
-            return Some(Place { path: self.tree.clone(), writable: false });
+            return Some(Place::Machine);
         }
-        let (_, leads) = TABLE.iter().find(|(row, _)| named.starts_with(row))?;
-        let path = match leads {
-            Leads::Machine => self.tree.join(named.strip_prefix("/").ok()?),
-            Leads::Btf => self.btf.clone(),
-            Leads::Here | Leads::Device => named.to_owned(),
+        let own = self.readable.iter().any(|row| named.starts_with(row));
+        let leads = match own {
+            true => Leads::Here,
+            false => TABLE.iter().find(|(row, _)| named.starts_with(row))?.1,
         };
-        Some(Place { path, writable: *leads == Leads::Device })
+        Some(match leads {
+            Leads::Machine => Place::Machine,
+            Leads::Here => Place::Here(named.to_owned(), false),
+            Leads::Device => Place::Here(named.to_owned(), true),
+        })
     }
+    /// Whether a file of this machine that a link led to is shown, too.
+    pub fn shows(&self, place: &Place, reached: &Path) -> bool {
+        match place {
+            Place::Machine => false,
+            Place::Here(..) => matches!(self.place(reached), Some(Place::Here(..))),
+            Place::Own(_) => reached.starts_with(format!("/proc/{}", self.pid)),
+        }
+    }
+}
+
+/// The path behind a file descriptor of a thread. What the broker has handed in of the simulated machine is memory that
+/// has the path as its name.
+pub fn opened(thread: i32, number: i32) -> Option<PathBuf> {
+    let path = std::fs::read_link(format!("/proc/{thread}/fd/{number}")).ok()?;
+    let memory = path.to_str().and_then(|path| path.strip_prefix("/memfd:")?.strip_suffix(" (deleted)"));
+    Some(memory.map_or_else(|| path.clone(), PathBuf::from))
 }
 
 fn plain(path: &Path) -> PathBuf {

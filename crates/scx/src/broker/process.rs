@@ -15,6 +15,12 @@ pub enum Threads {
     Sleep,
 }
 
+/// The number by which this machine tells files of events from one another.
+pub fn event_id(pid: i32, number: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("eventfd-id:"))?.trim().parse().ok()
+}
+
 pub struct Process {
     pid: i32,
     /// Readable when the process has ended.
@@ -60,9 +66,27 @@ impl Process {
         };
         if threads.iter().any(runs) { Threads::Run } else { Threads::SeemToWait }
     }
-    /// To the process and all that it has started. It must not have been reaped yet.
+    /// To the process, which is all that there is: it can't start another one. It must not have been reaped yet.
     pub fn signal(&self, signal: i32) {
-        // SAFETY: takes integers only; the process group is the child's own.
-        unsafe { libc::kill(-self.pid, signal) };
+        // SAFETY: takes integers only; the process is a child of this one.
+        unsafe { libc::kill(self.pid, signal) };
+    }
+    /// Whether it has a function for this signal: then the signal interrupts what it waits for.
+    pub fn handles(&self, signal: i32) -> bool {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
+    }
+    /// The `eventfd-id` of its file of this number.
+    pub fn event_id(&self, number: i32) -> Option<u64> {
+        event_id(self.pid, number)
+    }
+    /// Whether it has this file of events open.
+    pub fn has_event(&self, id: u64) -> bool {
+        let numbers = std::fs::read_dir(format!("/proc/{}/fdinfo", self.pid));
+        let mut names =
+            numbers.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        names.any(|name| name.parse().is_ok_and(|number| self.event_id(number) == Some(id)))
     }
 }

@@ -1,9 +1,11 @@
 //! A program's run: calls are answered one at a time, and simulated time passes when all of its threads wait.
 
 use super::bpf::Bpf;
+use super::call_table::{self, Then};
 use super::calls::Calls;
 use super::errno::Errno;
 use super::files::{self, Files};
+use super::identity::Identity;
 use super::kernel::Kernel;
 use super::memory::Memory;
 use super::notify::{Call, Listener, Reply, poll};
@@ -13,6 +15,8 @@ use super::process::{Process, Threads};
 use super::sockets::Sockets;
 use super::spawn::{self, Started};
 use super::time::{self, Clock, Sleeper, Timed, Waits};
+use super::timers::{Expired, Timers};
+use super::waits;
 use super::{Refusal, Request};
 use crate::Scheduler;
 use crate::btf::Btf;
@@ -45,19 +49,26 @@ pub struct Outcome {
     pub refused_more: u64,
     /// What of bpf(2) it was refused.
     pub refused_bpf: BTreeMap<String, u64>,
+    /// System calls that it was refused, with the arguments that decide.
+    pub refused_calls: BTreeMap<String, u64>,
     /// Its clocks showed simulated time. Else only its sleeps did.
     pub clock_is_simulated: bool,
     /// It did not end by itself.
     pub was_killed: bool,
 }
 
+/// Where the simulated kernel's BTF lies in the tree.
+pub const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// More different system calls than this are not named.
+const MOST_CALLS: usize = 1_000;
+
 /// Starts the program and serves it to its end.
 ///
 /// # Errors
 /// When the machine can't do it, the program can't be executed, or the simulated kernel's BTF can't be read.
 pub fn run(request: &Request, kernel: &mut dyn Kernel) -> Result<Outcome> {
-    let types = std::fs::read(&request.btf).map_err(|e| Error::io(&request.btf, "read", &e))?;
-    let kernel_types = Btf::parse(&types).map_err(|e| e.context(request.btf.display().to_string()))?;
+    let types = request.tree.file(BTF).unwrap_or_default();
+    let kernel_types = Btf::parse(types).map_err(|e| e.context(BTF))?;
     let started = spawn::start(request)?;
     let mut session = Session::new(request, started, kernel_types)?;
     session.serve(kernel);
@@ -74,10 +85,13 @@ struct Session<'a> {
     errors: Stream<ChildStderr>,
     paths: Paths,
     refused: Refused,
+    refused_calls: BTreeMap<String, u64>,
     bpf: Bpf,
     calls: Calls,
+    identity: Identity,
     sockets: Sockets,
     clock: Clock,
+    timers: Timers,
     sleepers: Vec<Sleeper>,
     /// The run is over: the program has had its signal.
     ended: bool,
@@ -89,8 +103,8 @@ impl<'a> Session<'a> {
         let mut child = started.child;
         let pid = child.id() as i32;
         let process = Process::new(pid)?;
-        let whole = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        let mut readable = vec![request.program.clone(), whole(&request.program)];
+        let program = std::fs::canonicalize(&request.program).unwrap_or_else(|_| request.program.clone());
+        let mut readable = vec![request.program.clone(), program.clone()];
         readable.extend(request.readable.iter().cloned());
         Ok(Session {
             request,
@@ -100,46 +114,51 @@ impl<'a> Session<'a> {
             output: Stream::new(child.stdout.take()),
             errors: Stream::new(child.stderr.take()),
             child,
-            paths: Paths { tree: whole(&request.tree), btf: request.btf.clone(), readable, pid },
+            paths: Paths { program, readable, pid },
             refused: Refused::default(),
+            refused_calls: BTreeMap::new(),
             bpf: Bpf::new(request.cpus, types),
             calls: Calls::new(),
+            identity: Identity::new(pid),
             sockets: Sockets::default(),
             clock: Clock::at(request.start_ns),
+            timers: Timers::default(),
             sleepers: Vec::new(),
             ended: false,
             was_killed: false,
         })
     }
-    /// Serves until the program is gone, or has done nothing for too long.
+    /// Serves until the program is gone, or has got nowhere for too long.
     fn serve(&mut self, kernel: &mut dyn Kernel) {
-        let mut last = Instant::now();
         let mut settled = 0;
-        // Without a scheduler nothing gets anywhere, whatever the program does meanwhile.
-        let mut alone = Instant::now();
+        // Without a scheduler nothing gets anywhere, whatever the program does meanwhile; with one, only what lets
+        // simulated time pass does.
+        let mut last = Instant::now();
         while !self.was_killed {
-            if self.bpf.is_attached() {
-                alone = Instant::now();
-            } else if alone.elapsed() > self.request.patience {
-                self.kill();
-            }
             let mut ready = self.wait(Duration::ZERO);
             let mut threads = Threads::Run;
             if ready == [false, false] {
                 // Looking at the threads costs more than most calls: only when none is there.
                 threads = self.process.threads(self.sleepers.len());
-                let look = if self.sleepers.is_empty() { LOOK_IDLE } else { LOOK };
+                let waits = !self.sleepers.is_empty() || self.timers.next_ns().is_some();
+                let look = if waits { LOOK } else { LOOK_IDLE };
                 ready = self.wait(if threads == Threads::Sleep { Duration::ZERO } else { look });
             }
             let [calls, gone] = ready;
             let printed = self.output.take() | self.errors.take();
+            let was_attached = self.bpf.is_attached();
             // The listener of a program that is gone is ready for ever, without a call.
             let answered = calls && self.one(kernel);
             if gone && !answered {
                 return;
             }
+            if self.bpf.is_attached() != was_attached {
+                last = Instant::now();
+            } else if last.elapsed() > self.request.patience {
+                self.kill();
+            }
             if answered || printed {
-                (last, settled) = (Instant::now(), 0);
+                settled = 0;
                 continue;
             }
             if self.wake_early() {
@@ -150,10 +169,13 @@ impl<'a> Session<'a> {
                 Threads::SeemToWait => settled + 1,
                 Threads::Sleep => SETTLED_LOOKS,
             };
+            let was_ended = self.ended;
             if settled >= SETTLED_LOOKS && self.pass(kernel) {
-                (last, settled) = (Instant::now(), 0);
-            } else if last.elapsed() > self.request.patience {
-                self.kill();
+                settled = 0;
+                // When the run is over, time passes without getting anywhere.
+                if self.bpf.is_attached() && !was_ended {
+                    last = Instant::now();
+                }
             }
         }
     }
@@ -177,29 +199,59 @@ impl<'a> Session<'a> {
         true
     }
     fn reply(&mut self, call: &Call, kernel: &mut dyn Kernel) -> std::result::Result<Reply, Errno> {
-        if call.number == libc::SYS_bpf {
-            return self.bpf.answer(call, kernel);
+        if let Then::Refuse(errno) = call_table::then(call) {
+            return Err(self.refuse(call_table::name(call), errno));
         }
-        if call.number == libc::SYS_close {
-            self.bpf.closes(call, kernel);
-            return Ok(Reply::Continue);
-        }
-        if matches!(call.number, libc::SYS_bind | libc::SYS_connect) {
-            let socket = self.process.file(call.arguments[0] as i32).ok_or(Errno(libc::EBADF))?;
-            return self.sockets.answer(call, &socket, &mut self.refused);
+        match call.number {
+            libc::SYS_bpf => return self.bpf.answer(call, self.calls.cpu(call.thread), kernel),
+            libc::SYS_epoll_ctl => return self.bpf.epoll_control(call, &self.process),
+            libc::SYS_close => {
+                self.bpf.closes(call, kernel);
+                return Ok(Reply::Continue);
+            }
+            libc::SYS_bind | libc::SYS_connect => {
+                let socket = self.process.file(call.arguments[0] as i32).ok_or(Errno(libc::EBADF))?;
+                return self.sockets.answer(call, &socket, &mut self.refused);
+            }
+            _ => {}
         }
         if let Some(kind) = files::kind(call.number) {
-            return Files { paths: &self.paths, refused: &mut self.refused }.answer(call, kind);
+            let (tree, paths) = (&self.request.tree, &self.paths);
+            return Files { tree, paths, process: &self.process, refused: &mut self.refused }
+                .answer(call, kind);
+        }
+        if let Some(answer) = self.timers.answer(self.clock, call, &self.process) {
+            return answer;
         }
         match time::answer(&mut self.clock, call) {
             Some(Ok(Timed::Sleep(sleeper))) => {
+                // Entries that it has read since are none any more.
+                self.bpf.ring();
                 self.sleepers.push(sleeper);
                 Ok(Reply::Hold)
             }
             Some(Ok(Timed::Reply(reply))) => Ok(reply),
+            Some(Ok(Timed::Look)) => waits::look(call, &self.process),
             Some(Err(errno)) => Err(errno),
-            None => self.calls.answer(self.request, call),
+            None => match self.identity.answer(call) {
+                Err(Errno(errno @ libc::ESRCH)) => {
+                    let who = call.arguments[0] as i32;
+                    Err(self.refuse(format!("{} {who}", call_table::name(call)), errno))
+                }
+                Err(Errno(libc::ENOSYS)) => {
+                    let about = call.arguments[0] as i32;
+                    let thread = if about == 0 { call.thread } else { self.identity.here(about) };
+                    self.calls.answer(self.request, call, thread, self.clock.now_ns)
+                }
+                answer => answer,
+            },
         }
+    }
+    fn refuse(&mut self, name: String, errno: i32) -> Errno {
+        if self.refused_calls.len() < MOST_CALLS || self.refused_calls.contains_key(&name) {
+            *self.refused_calls.entry(name).or_default() += 1;
+        }
+        Errno(errno)
     }
     /// Wakes those whose reason to wait is gone. False: there were none.
     fn wake_early(&mut self) -> bool {
@@ -207,7 +259,10 @@ impl<'a> Session<'a> {
         let before = sleepers.len();
         for sleeper in sleepers {
             if self.is_over(&sleeper) {
-                self.listener.answer(&sleeper.call, Ok(sleeper.early()));
+                let files = matches!(sleeper.waits, Waits::Files(_));
+                let look = || waits::look(&sleeper.call, &self.process);
+                let reply = if files { look() } else { Ok(Reply::Value(0)) };
+                self.listener.answer(&sleeper.call, reply);
             } else if self.listener.is_valid(&sleeper.call) {
                 self.sleepers.push(sleeper);
             }
@@ -225,16 +280,21 @@ impl<'a> Session<'a> {
             }
         }
     }
-    /// Wakes the thread whose sleep is over first; if none is, simulated time passes until then. One at a time, because
-    /// threads that run beside one another may come in any order. False: nothing waits for time.
+    /// What is due first happens: a timer expires, or a thread's sleep is over. If nothing is due, simulated time
+    /// passes until then. One at a time, because threads that run beside one another may come in any order. False:
+    /// nothing waits for time.
     fn pass(&mut self, kernel: &mut dyn Kernel) -> bool {
         let first = (0..self.sleepers.len()).min_by_key(|at| self.sleepers[*at].order());
-        let until = first.map(|at| self.sleepers[at].until_ns);
+        let over = first.map(|at| self.sleepers[at].until_ns);
+        let until = [over, self.timers.next_ns()].into_iter().flatten().min();
         let is_over = until.is_some_and(|until| until <= self.clock.now_ns);
         if self.bpf.is_attached() && !self.ended && !is_over {
             let wake = kernel.sleep(until);
             self.clock.advance(wake.now_ns);
             self.ended = wake.ended;
+            if wake.rung {
+                self.bpf.ring();
+            }
             if wake.ended {
                 self.tell_end();
                 return true;
@@ -244,17 +304,35 @@ impl<'a> Session<'a> {
         } else {
             return false;
         }
+        match self.timers.expire(self.clock.now_ns, &self.process) {
+            Expired::Nothing => {}
+            Expired::Files => return true,
+            Expired::Alarm => {
+                self.alarm();
+                return true;
+            }
+        }
         if let Some(first) = first.filter(|at| self.sleepers[*at].until_ns <= self.clock.now_ns) {
             let sleeper = self.sleepers.swap_remove(first);
             self.listener.answer(&sleeper.call, sleeper.over());
         }
         true
     }
+    /// A signal to the process comes to its first thread, and interrupts its sleep.
+    fn alarm(&mut self) {
+        let interrupts = self.process.handles(libc::SIGALRM);
+        self.process.signal(libc::SIGALRM);
+        let first = self.sleepers.iter().position(|sleeper| sleeper.call.thread == self.paths.pid);
+        if let Some(first) = first.filter(|_| interrupts) {
+            let sleeper = self.sleepers.swap_remove(first);
+            self.listener.answer(&sleeper.call, sleeper.interrupted(self.clock.now_ns));
+        }
+    }
     /// ^C, and every sleep is interrupted by it.
     fn tell_end(&mut self) {
         self.process.signal(libc::SIGINT);
         for sleeper in self.sleepers.drain(..) {
-            self.listener.answer(&sleeper.call, Err(Errno(libc::EINTR)));
+            self.listener.answer(&sleeper.call, sleeper.interrupted(self.clock.now_ns));
         }
     }
     fn kill(&mut self) {
@@ -263,7 +341,7 @@ impl<'a> Session<'a> {
     }
     fn end(mut self, kernel: &mut dyn Kernel) -> Result<Outcome> {
         self.bpf.detach_all(kernel);
-        // What it has started does not outlive it. It was not waited for, so that its group is still its own.
+        // It was not waited for, so that its number is still its own.
         self.process.signal(libc::SIGKILL);
         let status =
             self.child.wait().map_err(|e| Error::machine(format!("can't wait for a program: {e}")))?;
@@ -278,6 +356,7 @@ impl<'a> Session<'a> {
             refused: std::mem::take(&mut self.refused.paths),
             refused_more: self.refused.more,
             refused_bpf: std::mem::take(&mut self.bpf.refused),
+            refused_calls: std::mem::take(&mut self.refused_calls),
             clock_is_simulated: self.clock_is_seen,
             was_killed: self.was_killed,
         })

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 const FAMILY_BYTES: usize = size_of::<libc::sa_family_t>();
 const UNIX: [u8; FAMILY_BYTES] = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes();
 
+/// Of this machine's time.
+const FULL_QUEUE_S: i64 = 1;
+
 #[derive(Debug, Default)]
 pub struct Sockets {
     /// Addresses that the system chose, by the name that the program knows.
@@ -41,12 +44,15 @@ impl Sockets {
             refused.add(&name, Refusal::NotShown);
             return Err(Errno(libc::ECONNREFUSED));
         };
+        // To a listener of the same program, which may let its queue be full: then it fails with EAGAIN after a while.
+        limit(socket, FULL_QUEUE_S)?;
         let done = with_address(address, |at, bytes| {
-            // SAFETY: the address is as long as is said. To a listener of the same program: that waits only when its
-            // queue is full.
+            // SAFETY: the address is as long as is said.
             unsafe { libc::connect(socket.as_raw_fd(), at, bytes) }
         });
-        Errno::check(done.into()).map(Reply::Value)
+        let done = Errno::check(done.into()).map(Reply::Value);
+        limit(socket, 0)?;
+        done
     }
 }
 
@@ -61,6 +67,16 @@ fn name(call: &Call) -> Result<PathBuf, Errno> {
 
 fn with_address(address: &[u8], call: impl Fn(*const libc::sockaddr, libc::socklen_t) -> i32) -> i32 {
     call(address.as_ptr().cast(), address.len() as libc::socklen_t)
+}
+
+/// How long sending and connecting may wait; 0: for ever, as the program, which can't change it, expects.
+fn limit(socket: &OwnedFd, seconds: i64) -> Result<(), Errno> {
+    let time = libc::timeval { tv_sec: seconds, tv_usec: 0 };
+    let (at, bytes) = ((&raw const time).cast(), size_of::<libc::timeval>() as libc::socklen_t);
+    // SAFETY: the struct is as long as is said.
+    let done =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDTIMEO, at, bytes) };
+    Errno::check(done.into()).map(drop)
 }
 
 fn own_address(socket: &OwnedFd) -> Result<Vec<u8>, Errno> {

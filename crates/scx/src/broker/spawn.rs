@@ -7,13 +7,16 @@
 //! system call as any other.
 
 use super::Request;
+use super::call_table::FIRST_LINK;
 use super::errno::Errno;
 use super::filter;
 use super::memory::Memory;
 use super::notify::Listener;
 use schedlab_base::{Error, Result};
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -27,18 +30,24 @@ pub struct Started {
 }
 
 /// # Errors
-/// When this machine has no seccomp notification, or the program can't be executed.
+/// When this machine has no seccomp notification or lets too few files be open, or the program can't be executed.
 pub fn start(request: &Request) -> Result<Started> {
+    let files = open_files()?;
     let (ours, theirs) = UnixStream::pair().map_err(|e| failed("make a socket", &e))?;
-    let filter = filter::filter();
+    let secret = secret().map_err(|e| failed("draw a number", &e))?;
+    let filter = filter::filter(secret);
+    let image = Image::of(request)?;
     let mut command = Command::new(&request.program);
-    command.args(&request.arguments).env_clear().envs(request.environment.iter().cloned());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let parent = std::process::id();
     // SAFETY: the closure makes system calls only, and allocates nothing: it runs in the child of a process that may
-    // have more threads. `filter` lives until the call of `spawn` is over.
+    // have more threads. `filter` and `image` live until the call of `spawn` is over.
     unsafe {
-        command.pre_exec(move || confine(parent).and_then(|()| hand_listener(&filter, theirs.as_raw_fd())));
+        command.pre_exec(move || {
+            confine(parent, files)?;
+            hand_listener(&filter, theirs.as_raw_fd())?;
+            Err(image.execute(secret))
+        });
     }
     let child = command.spawn().map_err(|e| why_not_started(request, &e))?;
     // The closure holds the child's end of the socket in this process, too: without it a child that sent nothing is
@@ -49,15 +58,102 @@ pub fn start(request: &Request) -> Result<Started> {
     Ok(Started { child, listener: Listener(listener), clock_is_seen })
 }
 
+/// What execve(2) takes. The filter lets the program be executed once, by a caller who knows a number.
+struct Image {
+    path: CString,
+    /// The texts to which the pointers point.
+    _texts: Vec<CString>,
+    arguments: Vec<*const libc::c_char>,
+    environment: Vec<*const libc::c_char>,
+}
+
+// SAFETY: the pointers point to what the value itself owns, and nothing of it changes.
+unsafe impl Send for Image {}
+// SAFETY: as above.
+unsafe impl Sync for Image {}
+
+impl Image {
+    fn of(request: &Request) -> Result<Image> {
+        let text = |bytes: &[u8]| {
+            let wrong = |_| Error::input("a word of a scheduler's program has a zero in it");
+            CString::new(bytes).map_err(wrong)
+        };
+        let path = text(request.program.as_os_str().as_bytes())?;
+        let words = request.arguments.iter().map(|word| text(word.as_bytes()));
+        let mut words = [Ok(path.clone())].into_iter().chain(words).collect::<Result<Vec<_>>>()?;
+        let pairs =
+            request.environment.iter().map(|(name, value)| text(format!("{name}={value}").as_bytes()));
+        let pairs = pairs.collect::<Result<Vec<_>>>()?;
+        let pointers =
+            |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
+        let (arguments, environment) = (pointers(&words), pointers(&pairs));
+        // Texts that are moved stay where they are in memory.
+        words.extend(pairs);
+        Ok(Image { path, _texts: words, arguments, environment })
+    }
+    /// Returns only when it fails.
+    fn execute(&self, secret: u64) -> io::Error {
+        // SAFETY: both lists end with a null pointer, and each text with a zero. The kernel does not look at what comes
+        // behind them, but for the filter.
+        unsafe {
+            let (arguments, environment) = (self.arguments.as_ptr(), self.environment.as_ptr());
+            libc::syscall(libc::SYS_execve, self.path.as_ptr(), arguments, environment, 0, 0, secret);
+        }
+        io::Error::last_os_error()
+    }
+}
+const _: () = assert!(filter::SECRET_AT == 5, "the place of the secret among the arguments");
+
+/// This machine's own random number: the program can't know it, and nothing simulated depends on it.
+fn secret() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is as long as is said.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    check(got as i64)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Links have numbers from [`FIRST_LINK`] on; so many files more may be open.
+const BESIDE_LINKS: u64 = 64;
+/// The program sees the same limit on each machine that allows as much.
+const FILES: u64 = 4096;
+/// The limit of a stack decides where memory lies, and how large the stacks of threads are.
+const STACK_BYTES: u64 = 8 << 20;
+
+/// Raises this process's limit of open files to the highest that it may have, because it holds the memory of each of
+/// the program's maps; gives the program's.
+fn open_files() -> Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is the one that the call fills.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let least = u64::from(FIRST_LINK) + BESIDE_LINKS;
+    if limit.rlim_max < least {
+        let text =
+            format!("a scheduler's program needs {least} open files, and {} are allowed", limit.rlim_max);
+        return Err(Error::machine(text).help("raise the hard limit: ulimit -Hn 4096, or as root: prlimit"));
+    }
+    let files = limit.rlim_max.min(FILES);
+    limit.rlim_cur = limit.rlim_cur.max(limit.rlim_max.min(MOST_FILES));
+    // SAFETY: the struct is read.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    Ok(files)
+}
+/// No more than this: some systems have no limit, and tables as large.
+const MOST_FILES: u64 = 1 << 16;
+
 fn failed(what: &str, error: &io::Error) -> Error {
     Error::machine(format!("can't {what} for a scheduler's program: {error}"))
 }
 
-/// The filter is refused with EBUSY, EINVAL, EACCES or ENOSYS where there is no notification; executing the program
-/// fails with what execve(2) says.
+/// The filter is refused with EBUSY, EINVAL, EACCES or ENOSYS where there is no notification; a process more with
+/// EAGAIN; executing the program fails with what execve(2) says.
 fn why_not_started(request: &Request, error: &io::Error) -> Error {
     if let Err(why) = is_available() {
         return why;
+    }
+    if error.raw_os_error() == Some(libc::EAGAIN) {
+        return failed("make a process", error)
+            .help("the user may have no more processes: end some, or raise ulimit -u");
     }
     Error::io(&request.program, "execute", error)
 }
@@ -79,8 +175,8 @@ pub fn is_available() -> Result<()> {
 }
 
 /// In the child: it ends with its parent, may be traced by it, has fixed addresses, and gets no rights by execve(2).
-fn confine(parent: u32) -> io::Result<()> {
-    // SAFETY: these calls take integers only.
+fn confine(parent: u32, files: u64) -> io::Result<()> {
+    // SAFETY: these calls take integers only, or a struct that they read.
     unsafe {
         check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into())?;
         if libc::getppid() as u32 != parent {
@@ -88,13 +184,27 @@ fn confine(parent: u32) -> io::Result<()> {
         }
         // A ^C at the terminal is the broker's business.
         check(libc::setpgid(0, 0).into())?;
+        // Files that the caller's own caller has left open are not for the program.
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+        for (what, most) in
+            [(libc::RLIMIT_NOFILE, files), (libc::RLIMIT_STACK, STACK_BYTES), (libc::RLIMIT_CORE, 0)]
+        {
+            let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+            // The stack's may be lower already.
+            libc::setrlimit(what, &limit);
+        }
         // Both may be refused in a container: the run is then not repeatable in every byte.
         libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
         stay_on_one_cpu();
         libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+        // Also root's program has no capabilities. Who is not root may not set this, and has none.
+        libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT, 0, 0, 0);
+        libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
         check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into())
     }
 }
+/// `SECBIT_NOROOT` and its lock: execve(2) gives root nothing.
+const NO_ROOT: libc::c_ulong = 3;
 
 /// Threads of a program that has several then run in nearly the same order each time. Which CPU it is follows from the
 /// process id, so that several programs spread. If it can't be had, only the order suffers.

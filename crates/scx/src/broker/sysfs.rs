@@ -3,11 +3,8 @@
 //! Two tables say it all: files of a CPU and files of a cache. CPUs are numbered from 0 on without gaps, and all of
 //! them are online.
 
+use super::tree::{Node as Entry, Tree};
 use std::fmt::Write;
-use std::fs;
-use std::io;
-use std::os::unix::fs::symlink;
-use std::path::Path;
 
 /// A CPU. Numbers of cores, clusters and packages are the kernel's: two CPUs with the same package and core are threads
 /// of one core.
@@ -101,111 +98,106 @@ const NUMBERS: &[(&str, Number)] = &[
     ("online", |_| 1),
 ];
 
-/// Writes files below one folder, and makes folders on the way.
-struct Tree<'a>(&'a Path);
-
-impl Tree<'_> {
-    fn file(&self, path: &str, text: &str) -> io::Result<()> {
-        let path = self.0.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(self.0))?;
-        fs::write(path, text)
+impl Tree {
+    fn text(&mut self, path: &str, text: String) {
+        self.put(path, Entry::File(text.into_bytes()));
     }
-    fn line(&self, path: &str, value: impl std::fmt::Display) -> io::Result<()> {
-        self.file(path, &format!("{value}\n"))
+    fn line(&mut self, path: &str, value: impl std::fmt::Display) {
+        self.text(path, format!("{value}\n"));
     }
-    fn sets(&self, path: &str, list: &str, cpus: &[u32], of: usize) -> io::Result<()> {
-        self.line(list, ranges(cpus))?;
-        self.line(path, mask(cpus, of))
+    fn sets(&mut self, path: &str, list: &str, cpus: &[u32], of: usize) {
+        self.line(list, ranges(cpus));
+        self.line(path, mask(cpus, of));
+    }
+    fn link(&mut self, path: &str, to: String) {
+        self.put(path, Entry::Link(to));
     }
 }
 
-/// Writes the tree below `root`.
-///
-/// # Errors
-/// When a file can't be written.
-pub fn write(root: &Path, machine: &Machine) -> io::Result<()> {
-    let tree = Tree(root);
+/// The machine's files.
+pub fn files(machine: &Machine) -> Tree {
+    let mut tree = Tree::default();
     let all: Vec<u32> = (0..machine.cpus.len() as u32).collect();
     for name in ["possible", "present", "online"] {
-        tree.line(&format!("sys/devices/system/cpu/{name}"), ranges(&all))?;
+        tree.line(&format!("sys/devices/system/cpu/{name}"), ranges(&all));
     }
     for name in ["offline", "isolated", "nohz_full"] {
-        tree.line(&format!("sys/devices/system/cpu/{name}"), "")?;
+        tree.line(&format!("sys/devices/system/cpu/{name}"), "");
     }
-    tree.line("sys/devices/system/cpu/kernel_max", machine.cpus.len().saturating_sub(1))?;
+    tree.line("sys/devices/system/cpu/kernel_max", machine.cpus.len().saturating_sub(1));
     let has_threads =
         machine.cpus.iter().enumerate().any(|(i, a)| machine.cpus[..i].iter().any(|b| same_core(a, b)));
-    tree.line("sys/devices/system/cpu/smt/active", u32::from(has_threads))?;
-    tree.line("sys/devices/system/cpu/smt/control", if has_threads { "on" } else { "notsupported" })?;
+    tree.line("sys/devices/system/cpu/smt/active", u32::from(has_threads));
+    tree.line("sys/devices/system/cpu/smt/control", if has_threads { "on" } else { "notsupported" });
     for cpu in &all {
-        write_cpu(&tree, machine, *cpu)?;
+        put_cpu(&mut tree, machine, *cpu);
     }
-    write_nodes(&tree, machine)?;
-    write_kernel(&tree, machine)
+    put_nodes(&mut tree, machine);
+    put_kernel(&mut tree, machine);
+    tree
 }
 
-fn write_cpu(tree: &Tree<'_>, machine: &Machine, number: u32) -> io::Result<()> {
+fn put_cpu(tree: &mut Tree, machine: &Machine, number: u32) {
     let folder = format!("sys/devices/system/cpu/cpu{number}");
     let (this, of) = (&machine.cpus[number as usize], machine.cpus.len());
     for (name, value) in NUMBERS {
-        tree.line(&format!("{folder}/{name}"), value(this))?;
+        tree.line(&format!("{folder}/{name}"), value(this));
     }
     for (name, same) in SETS {
         let numbered = machine.cpus.iter().zip(0..);
         let cpus: Vec<u32> = numbered.filter(|(cpu, _)| same(this, cpu)).map(|(_, i)| i).collect();
         let path = format!("{folder}/topology/{name}");
-        tree.sets(&path, &format!("{path}_list"), &cpus, of)?;
+        tree.sets(&path, &format!("{path}_list"), &cpus, of);
     }
     let caches = machine.caches.iter().filter(|cache| cache.cpus.contains(&number));
     for (index, cache) in caches.enumerate() {
-        write_cache(tree, &format!("{folder}/cache/index{index}"), cache, of)?;
+        put_cache(tree, &format!("{folder}/cache/index{index}"), cache, of);
     }
-    symlink(format!("../../node/node{}", this.node), tree.0.join(format!("{folder}/node{}", this.node)))
+    tree.link(&format!("{folder}/node{}", this.node), format!("../../node/node{}", this.node));
 }
 
-fn write_cache(tree: &Tree<'_>, folder: &str, cache: &Cache, cpus: usize) -> io::Result<()> {
+fn put_cache(tree: &mut Tree, folder: &str, cache: &Cache, cpus: usize) {
     let way_bytes = u64::from(cache.line_bytes.max(1)) * u64::from(cache.ways.max(1));
-    tree.line(&format!("{folder}/id"), cache.id)?;
-    tree.line(&format!("{folder}/level"), cache.level)?;
-    tree.line(&format!("{folder}/type"), format!("{:?}", cache.kind))?;
-    tree.line(&format!("{folder}/size"), format!("{}K", cache.bytes / 1024))?;
-    tree.line(&format!("{folder}/coherency_line_size"), cache.line_bytes)?;
-    tree.line(&format!("{folder}/ways_of_associativity"), cache.ways)?;
-    tree.line(&format!("{folder}/number_of_sets"), cache.bytes / way_bytes)?;
+    tree.line(&format!("{folder}/id"), cache.id);
+    tree.line(&format!("{folder}/level"), cache.level);
+    tree.line(&format!("{folder}/type"), format!("{:?}", cache.kind));
+    tree.line(&format!("{folder}/size"), format!("{}K", cache.bytes / 1024));
+    tree.line(&format!("{folder}/coherency_line_size"), cache.line_bytes);
+    tree.line(&format!("{folder}/ways_of_associativity"), cache.ways);
+    tree.line(&format!("{folder}/number_of_sets"), cache.bytes / way_bytes);
     let map = format!("{folder}/shared_cpu_map");
-    tree.sets(&map, &format!("{folder}/shared_cpu_list"), &cache.cpus, cpus)
+    tree.sets(&map, &format!("{folder}/shared_cpu_list"), &cache.cpus, cpus);
 }
 
-fn write_nodes(tree: &Tree<'_>, machine: &Machine) -> io::Result<()> {
+fn put_nodes(tree: &mut Tree, machine: &Machine) {
     let folder = "sys/devices/system/node";
     let all: Vec<u32> = (0..machine.nodes.len() as u32).collect();
     let on = |node: u32| -> Vec<u32> {
         machine.cpus.iter().zip(0..).filter(|(cpu, _)| cpu.node == node).map(|(_, i)| i).collect()
     };
     for name in ["possible", "online", "has_normal_memory", "has_memory"] {
-        tree.line(&format!("{folder}/{name}"), ranges(&all))?;
+        tree.line(&format!("{folder}/{name}"), ranges(&all));
     }
     let with_cpus: Vec<u32> = all.iter().copied().filter(|node| !on(*node).is_empty()).collect();
-    tree.line(&format!("{folder}/has_cpu"), ranges(&with_cpus))?;
+    tree.line(&format!("{folder}/has_cpu"), ranges(&with_cpus));
     for (number, node) in all.iter().zip(&machine.nodes) {
         let (folder, cpus) = (format!("{folder}/node{number}"), on(*number));
-        tree.sets(&format!("{folder}/cpumap"), &format!("{folder}/cpulist"), &cpus, machine.cpus.len())?;
+        tree.sets(&format!("{folder}/cpumap"), &format!("{folder}/cpulist"), &cpus, machine.cpus.len());
         let distances: Vec<String> = node.distances.iter().map(u32::to_string).collect();
-        tree.line(&format!("{folder}/distance"), distances.join(" "))?;
+        tree.line(&format!("{folder}/distance"), distances.join(" "));
         let kib = node.memory_bytes / 1024;
         tree.line(
             &format!("{folder}/meminfo"),
             format!("Node {number} MemTotal: {kib} kB\nNode {number} MemFree: {kib} kB"),
-        )?;
+        );
         for cpu in cpus {
-            symlink(format!("../../cpu/cpu{cpu}"), tree.0.join(format!("{folder}/cpu{cpu}")))?;
+            tree.link(&format!("{folder}/cpu{cpu}"), format!("../../cpu/cpu{cpu}"));
         }
     }
-    Ok(())
 }
 
 /// What the kernel says of itself. Nothing has run yet.
-fn write_kernel(tree: &Tree<'_>, machine: &Machine) -> io::Result<()> {
+fn put_kernel(tree: &mut Tree, machine: &Machine) {
     let (mut info, mut stat) = (String::new(), "cpu  0 0 0 0 0 0 0 0 0 0\n".to_owned());
     for (number, cpu) in machine.cpus.iter().enumerate() {
         let (mhz, khz) = (cpu.most_khz / 1000, cpu.most_khz % 1000);
@@ -217,13 +209,13 @@ fn write_kernel(tree: &Tree<'_>, machine: &Machine) -> io::Result<()> {
         );
         let _ = writeln!(stat, "cpu{number} 0 0 0 0 0 0 0 0 0 0");
     }
-    tree.file("proc/cpuinfo", &info)?;
-    tree.file("proc/stat", &(stat + "btime 1767225600\n"))?;
+    tree.text("proc/cpuinfo", info);
+    tree.text("proc/stat", stat + "btime 1767225600\n");
     let kib = machine.nodes.iter().map(|node| node.memory_bytes / 1024).sum::<u64>();
-    tree.line("proc/meminfo", format!("MemTotal: {kib} kB\nMemFree: {kib} kB\nMemAvailable: {kib} kB"))?;
-    tree.line("proc/sys/kernel/pid_max", 4_194_304)?;
+    tree.line("proc/meminfo", format!("MemTotal: {kib} kB\nMemFree: {kib} kB\nMemAvailable: {kib} kB"));
+    tree.line("proc/sys/kernel/pid_max", 4_194_304);
     // Readers of gzip take plain text, too.
-    tree.file("proc/config.gz", &machine.config)?;
+    tree.text("proc/config.gz", machine.config.clone());
     for (name, value) in [
         ("state", "disabled"),
         ("switch_all", "0"),
@@ -231,9 +223,8 @@ fn write_kernel(tree: &Tree<'_>, machine: &Machine) -> io::Result<()> {
         ("hotplug_seq", "0"),
         ("enable_seq", "0"),
     ] {
-        tree.line(&format!("sys/kernel/sched_ext/{name}"), value)?;
+        tree.line(&format!("sys/kernel/sched_ext/{name}"), value);
     }
-    Ok(())
 }
 
 /// `0-3,8`.

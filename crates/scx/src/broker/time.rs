@@ -3,16 +3,18 @@
 use super::errno::Errno;
 use super::memory::Memory;
 use super::notify::{Call, Reply};
+use super::waits::{self, Asked};
 
 /// CLOCK_REALTIME when the simulated time is 0: 2026-01-01, the same in each run.
-const EPOCH_NS: u64 = 1_767_225_600_000_000_000;
+pub const EPOCH_S: u64 = 1_767_225_600;
+const EPOCH_NS: u64 = EPOCH_S * SECOND_NS;
 /// So many looks at a clock between two sleeps do not move it: how often threads look depends on how they race. Each
 /// further one moves it, so that a program that waits for it without sleeping comes to an end.
 const FREE_LOOKS: u32 = 1_000;
 const LOOK_NS: u64 = 1_000;
 /// A program that gives way instead of sleeping (a scheduler that decides in user space) looks again after this.
 const YIELD_NS: u64 = 20_000;
-const SECOND_NS: u64 = 1_000_000_000;
+pub const SECOND_NS: u64 = 1_000_000_000;
 const FUTEX_BITSET: u64 = 9;
 const FUTEX_COMMAND: u64 = 127;
 const FUTEX_CLOCK_REALTIME: u64 = 256;
@@ -46,7 +48,7 @@ impl Clock {
         }
     }
     /// A point on this clock, as simulated time.
-    fn point(self, clock: i64, at_ns: u64) -> u64 {
+    pub fn point(self, clock: i64, at_ns: u64) -> u64 {
         if is_date(clock) { at_ns.saturating_sub(EPOCH_NS) } else { at_ns }
     }
 }
@@ -66,7 +68,7 @@ pub enum Waits {
     /// The word at this address is another one than this.
     Word(u64, u32),
     /// One of these file descriptors is ready for what it is asked for (`POLLIN`, ...).
-    Files(Vec<(i32, i16)>),
+    Files(Asked),
 }
 
 #[derive(Clone, Debug)]
@@ -88,18 +90,27 @@ impl Sleeper {
             Waits::Nothing | Waits::Files(_) => Ok(Reply::Value(0)),
         }
     }
-    /// What it gives when the reason to wait is gone. Files are ready: the kernel says how.
-    pub fn early(&self) -> Reply {
-        match self.waits {
-            Waits::Files(_) => Reply::Continue,
-            Waits::Nothing | Waits::Word(..) => Reply::Value(0),
+    /// What it gives when a signal comes, at this time. A sleep for a time says how much of it is left.
+    pub fn interrupted(&self, now_ns: u64) -> Result<Reply, Errno> {
+        let [_, at_1, _, at_3, ..] = self.call.arguments;
+        let rest = match self.call.number {
+            libc::SYS_nanosleep => at_1,
+            libc::SYS_clock_nanosleep if at_1 & libc::TIMER_ABSTIME as u64 == 0 => at_3,
+            _ => 0,
+        };
+        if rest != 0 {
+            let left = pair(self.until_ns.saturating_sub(now_ns), 1);
+            Memory { pid: self.call.thread }.write(rest, &left)?;
         }
+        Err(Errno(libc::EINTR))
     }
 }
 
 /// What a call about time comes to.
 pub enum Timed {
     Reply(Reply),
+    /// Files are looked at now.
+    Look,
     Sleep(Sleeper),
 }
 
@@ -127,15 +138,11 @@ const TABLE: &[(i64, Ask)] = &[
         sleep(call, if is_point { point } else { clock.now_ns.saturating_add(ns) }, Waits::Nothing)
     }),
     (libc::SYS_futex, futex),
-    (libc::SYS_ppoll, |clock, call, memory| {
-        wait(clock, call, span(memory, call.arguments[2], 1)?, polled(call, memory)?)
-    }),
-    (libc::SYS_pselect6, |clock, call, memory| {
-        wait(clock, call, span(memory, call.arguments[4], 1)?, selected(call, memory)?)
-    }),
-    (libc::SYS_epoll_pwait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]), polls(call))),
+    (libc::SYS_ppoll, |clock, call, memory| wait(clock, call, Some(span(memory, call.arguments[2], 1)?))),
+    (libc::SYS_pselect6, |clock, call, memory| wait(clock, call, Some(span(memory, call.arguments[4], 1)?))),
+    (libc::SYS_epoll_pwait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]))),
     (libc::SYS_epoll_pwait2, |clock, call, memory| {
-        wait(clock, call, span(memory, call.arguments[3], 1)?, polls(call))
+        wait(clock, call, Some(span(memory, call.arguments[3], 1)?))
     }),
 ];
 
@@ -148,13 +155,11 @@ const OLDER: &[(i64, Ask)] = &[
         }
         Ok(Timed::Reply(Reply::Value(seconds as i64)))
     }),
-    (libc::SYS_poll, |clock, call, memory| {
-        wait(clock, call, milliseconds(call.arguments[2]), polled(call, memory)?)
-    }),
+    (libc::SYS_poll, |clock, call, _| wait(clock, call, milliseconds(call.arguments[2]))),
     (libc::SYS_select, |clock, call, memory| {
-        wait(clock, call, span(memory, call.arguments[4], 1_000)?, selected(call, memory)?)
+        wait(clock, call, Some(span(memory, call.arguments[4], 1_000)?))
     }),
-    (libc::SYS_epoll_wait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]), polls(call))),
+    (libc::SYS_epoll_wait, |clock, call, _| wait(clock, call, milliseconds(call.arguments[3]))),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[(i64, Ask)] = &[];
@@ -168,13 +173,15 @@ pub fn answer(clock: &mut Clock, call: &Call) -> Option<Answer> {
 /// Writes seconds and the rest in units of so many nanoseconds.
 fn give(memory: Memory, at: u64, ns: u64, unit_ns: u64) -> Answer {
     if at != 0 {
-        let words = [ns / SECOND_NS, ns % SECOND_NS / unit_ns];
-        memory.write(at, &words.map(u64::to_le_bytes).concat())?;
+        memory.write(at, &pair(ns, unit_ns))?;
     }
     Ok(Timed::Reply(Reply::Value(0)))
 }
+pub fn pair(ns: u64, unit_ns: u64) -> Vec<u8> {
+    [ns / SECOND_NS, ns % SECOND_NS / unit_ns].map(u64::to_le_bytes).concat()
+}
 /// Reads such a pair.
-fn span(memory: Memory, at: u64, unit_ns: u64) -> Result<u64, Errno> {
+pub fn span(memory: Memory, at: u64, unit_ns: u64) -> Result<u64, Errno> {
     let (seconds, rest) = (memory.u64(at)?, memory.u64(at + 8)?);
     if (seconds as i64) < 0 || rest >= SECOND_NS / unit_ns {
         return Err(Errno(libc::EINVAL));
@@ -182,18 +189,19 @@ fn span(memory: Memory, at: u64, unit_ns: u64) -> Result<u64, Errno> {
     Ok(seconds.saturating_mul(SECOND_NS).saturating_add(rest * unit_ns))
 }
 /// Negative: for ever.
-fn milliseconds(count: u64) -> u64 {
-    u64::try_from(count as i32).map_or(u64::MAX, |count| count * 1_000_000)
+fn milliseconds(count: u64) -> Option<u64> {
+    u64::try_from(count as i32).ok().map(|count| count * 1_000_000)
 }
 
 fn sleep(call: &Call, until_ns: u64, waits: Waits) -> Answer {
     Ok(Timed::Sleep(Sleeper { call: *call, until_ns, waits }))
 }
-/// A wait for files. The kernel does what does not wait for time: one without any, and one without end.
-fn wait(clock: &Clock, call: &Call, for_ns: u64, files: Vec<(i32, i16)>) -> Answer {
+/// A wait for files. This machine's kernel does one without end, which only a number in the call says.
+fn wait(clock: &Clock, call: &Call, for_ns: Option<u64>) -> Answer {
     match for_ns {
-        0 | u64::MAX => Ok(Timed::Reply(Reply::Continue)),
-        _ => sleep(call, clock.now_ns.saturating_add(for_ns), Waits::Files(files)),
+        None => Ok(Timed::Reply(Reply::Continue)),
+        Some(0) => Ok(Timed::Look),
+        Some(ns) => sleep(call, clock.now_ns.saturating_add(ns), Waits::Files(waits::asked(call)?)),
     }
 }
 
@@ -211,28 +219,4 @@ fn futex(clock: &mut Clock, call: &Call, memory: Memory) -> Answer {
         clock.now_ns.saturating_add(ns)
     };
     sleep(call, until_ns, Waits::Word(at, value as u32))
-}
-
-fn polls(call: &Call) -> Vec<(i32, i16)> {
-    vec![(call.arguments[0] as i32, libc::POLLIN)]
-}
-fn polled(call: &Call, memory: Memory) -> Result<Vec<(i32, i16)>, Errno> {
-    let asked = memory.bytes(call.arguments[0], (call.arguments[1] as usize).saturating_mul(8))?;
-    let file = |bytes: &[u8]| {
-        let number = i32::from_le_bytes(bytes[..4].try_into().expect("4 bytes"));
-        (number, i16::from_le_bytes([bytes[4], bytes[5]]))
-    };
-    Ok(asked.chunks_exact(8).map(file).filter(|(number, _)| *number >= 0).collect())
-}
-fn selected(call: &Call, memory: Memory) -> Result<Vec<(i32, i16)>, Errno> {
-    let count = call.arguments[0].min(1 << 16) as usize;
-    let mut files = Vec::new();
-    for (set, events) in [(1, libc::POLLIN), (2, libc::POLLOUT), (3, libc::POLLPRI)] {
-        if call.arguments[set] != 0 {
-            let bits = memory.bytes(call.arguments[set], count.div_ceil(64) * 8)?;
-            let is_set = |number: &usize| bits[number / 8] >> (number % 8) & 1 != 0;
-            files.extend((0..count).filter(is_set).map(|number| (number as i32, events)));
-        }
-    }
-    Ok(files)
 }

@@ -34,7 +34,7 @@ const KINDS: [Kind; 20] = [
 
 fn bad(what: &str) -> Error {
     Error::input(format!("BTF: {what}"))
-        .help("the file is cut off or is not BTF of little-endian order; make it again (clang -g, pahole -J)")
+        .help("the file is cut off or is not BTF of little-endian order; make it again (clang -g)")
 }
 
 /// Words of 32 bits, one after another.
@@ -65,6 +65,19 @@ pub(super) fn parts(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
         (Some(types), Some(strings)) => Ok((types, strings)),
         _ => Err(bad("its types or strings end behind the file")),
     }
+}
+
+/// The reverse of [`parts`].
+pub(super) fn whole(types: &[u8], strings: &[u8]) -> Vec<u8> {
+    let mut made = Vec::with_capacity(types.len() + strings.len() + HEADER_BYTES as usize);
+    made.extend(MAGIC.to_le_bytes());
+    // The version, and no flags.
+    made.extend([1, 0]);
+    let lengths = [HEADER_BYTES as usize, 0, types.len(), types.len(), strings.len()];
+    lengths.iter().for_each(|n| made.extend((*n as u32).to_le_bytes()));
+    made.extend(types);
+    made.extend(strings);
+    made
 }
 
 impl Kind {

@@ -2,9 +2,13 @@
 //!
 //! Kfuncs of 7.x may have a last parameter that no program passes: `const struct bpf_prog_aux *`, which the verifier
 //! puts in. A kernel's build takes it from the BTF that programs see; the BTF of its compiler still has it.
+//!
+//! A program names a tracepoint by the type of its probes, `btf_trace_NAME`, which a kernel has where programs may be
+//! attached to them (`CONFIG_BPF_EVENTS`). Each tracepoint has a function of that type, `__probestub_NAME`.
 
-use super::parse::{Words, parts};
+use super::parse::{Words, parts, whole};
 use super::{Btf, Kind};
+use crate::Target;
 use schedlab_base::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -33,10 +37,12 @@ pub struct Prototype {
     pub result: ResultKind,
 }
 
-/// Begins the names of kfuncs of sched_ext that have the implicit argument. The BTF of older pahole does not mark
-/// kfuncs.
+/// Begins the names of kfuncs of sched_ext that have the implicit argument. An image's BTF does not mark kfuncs.
 const KFUNCS: [&str; 3] = ["scx_bpf_", "__scx_bpf_", "bpf_iter_scx_"];
-/// The mark that newer ones write.
+/// Begins the name of a tracepoint's function, and of the type that programs know.
+const PROBE: &str = "__probestub_";
+pub(crate) const PROBE_TYPE: &str = "btf_trace_";
+/// The mark that a kernel's has.
 const KFUNC_TAG: &str = "bpf_kfunc";
 
 impl Btf {
@@ -81,6 +87,23 @@ impl Btf {
             _ => None,
         }
     }
+    /// Tracepoints by name that have no type for programs yet, and the prototypes of their probes.
+    fn probes(&self) -> Vec<(&str, u32)> {
+        let functions = self.ids().filter(|id| self.kind(*id) == Kind::Func);
+        let probe = |id: u32| Some((self.name(id).strip_prefix(PROBE)?, self.to(id)));
+        let is_known = |name: &str| self.find(&format!("{PROBE_TYPE}{name}"), Kind::Typedef).is_some();
+        functions.filter_map(probe).filter(|(name, _)| !is_known(name)).collect()
+    }
+    /// Bytes of each argument that a tracepoint or function of the kernel has for programs. None: it is not known.
+    pub fn arguments(&self, target: &Target) -> Option<Vec<u64>> {
+        let (function, hidden) = match target {
+            // A probe's own data comes first.
+            Target::Tracepoint(name) => (self.func(&format!("{PROBE}{name}"))?, 1),
+            Target::Entry(name) | Target::Exit(name) => (self.func(name)?, 0),
+        };
+        let of = self.items(self.to(function)).get(hidden..)?;
+        of.iter().map(|item| self.size(item.id)).collect()
+    }
     /// Prototypes of kfuncs with the implicit argument.
     fn with_aux(&self) -> BTreeSet<u32> {
         let tagged = |id: u32| self.kind(id) == Kind::DeclTag && self.name(id) == KFUNC_TAG;
@@ -94,13 +117,16 @@ impl Btf {
     }
 }
 
-/// A kernel's BTF as programs are to see it: kfuncs have no implicit argument. Ids of types stay.
+/// A kernel's BTF as programs are to see it: kfuncs have no implicit argument, and tracepoints have the types of their
+/// probes. Ids of types stay; new ones are behind them.
 ///
 /// # Errors
 /// If the bytes are not BTF.
-pub fn without_aux(bytes: &[u8]) -> Result<Vec<u8>> {
-    let cut = Btf::parse(bytes)?.with_aux();
+pub fn for_programs(bytes: &[u8]) -> Result<Vec<u8>> {
+    let kernel = Btf::parse(bytes)?;
+    let cut = kernel.with_aux();
     let (mut types, strings) = parts(bytes)?;
+    let mut strings = strings.to_vec();
     let mut body = Vec::with_capacity(types.len());
     let mut id = 0;
     while !types.is_empty() {
@@ -114,13 +140,15 @@ pub fn without_aux(bytes: &[u8]) -> Result<Vec<u8>> {
         body.extend(types.get(12..end - 8 * shorter as usize).unwrap_or_default());
         types = types.get(end..).unwrap_or_default();
     }
-    let mut made = Vec::with_capacity(body.len() + strings.len() + 24);
-    made.extend([0x9f, 0xeb, 1, 0]);
-    let lengths = [24, 0, body.len(), body.len(), strings.len()];
-    lengths.iter().for_each(|n| made.extend((*n as u32).to_le_bytes()));
-    made.extend(body);
-    made.extend(strings);
-    Ok(made)
+    for (name, prototype) in kernel.probes() {
+        let at = strings.len() as u32;
+        strings.extend(format!("{PROBE_TYPE}{name}\0").bytes());
+        let pointer = [0, (Kind::Ptr as u32) << 24, prototype];
+        let named = [at, (Kind::Typedef as u32) << 24, id + 1];
+        pointer.iter().chain(&named).for_each(|w| body.extend(w.to_le_bytes()));
+        id += 2;
+    }
+    Ok(whole(&body, &strings))
 }
 
 fn word(words: &mut Words) -> Result<u32> {

@@ -1,6 +1,7 @@
 //! Types of a kernel that is checked in, small BTF made here, and broken bytes.
 
 use super::*;
+use crate::Target;
 use proptest::prelude::*;
 
 const KERNEL: &[u8] = include_bytes!("../../tests/objects/kernel.btf");
@@ -49,14 +50,31 @@ fn prototypes_say_what_a_call_needs() {
 #[test]
 fn programs_see_no_implicit_argument() {
     let before = kernel();
-    let after = Btf::parse(&without_aux(KERNEL).expect("it is BTF")).expect("it still is");
-    assert_eq!(before.len(), after.len());
+    let after = Btf::parse(&for_programs(KERNEL).expect("it is BTF")).expect("it still is");
+    assert_eq!(before.len() + 2, after.len(), "a tracepoint's type and a pointer");
     for id in before.ids() {
         assert_eq!((before.kind(id), before.name(id)), (after.kind(id), after.name(id)), "ids stay");
     }
     let id = after.func("scx_bpf_dsq_insert___v2").expect("it is still there");
     assert_eq!(after.prototype(id).expect("it is a function").arguments, 4);
     assert!(!after.prototype(id).expect("it is a function").aux);
+}
+
+#[test]
+fn programs_see_the_types_of_tracepoints() {
+    let seen = for_programs(KERNEL).expect("it is BTF");
+    let btf = Btf::parse(&seen).expect("it still is");
+    let named = btf.find("btf_trace_sched_switch", Kind::Typedef).expect("kernel.c has that tracepoint");
+    let pointer = btf.to(named);
+    assert_eq!(btf.kind(pointer), Kind::Ptr);
+    assert_eq!(Some(btf.to(pointer)), btf.func("__probestub_sched_switch").map(|f| btf.to(f)));
+    let arguments = |target: Target| btf.arguments(&target);
+    let name = |name: &str| name.to_owned();
+    assert_eq!(arguments(Target::Tracepoint(name("sched_switch"))), Some(vec![1, 8]), "a bool and a pointer");
+    assert_eq!(arguments(Target::Tracepoint(name("sched_waking"))), None);
+    assert_eq!(arguments(Target::Entry(name("scx_bpf_create_dsq"))), Some(vec![8, 4]));
+    let again = for_programs(&seen).expect("it is BTF");
+    assert_eq!(Btf::parse(&again).expect("it still is").len(), btf.len(), "they are there");
 }
 
 #[test]
@@ -119,7 +137,7 @@ proptest! {
         let mut broken = KERNEL.to_vec();
         let end = (at + bytes.len()).min(KERNEL.len());
         broken[at..end].copy_from_slice(&bytes[..end - at]);
-        let _ = without_aux(&broken);
+        let _ = for_programs(&broken);
         if let Ok(btf) = Btf::parse(&broken) {
             for id in btf.ids() {
                 let _ = (btf.size(id), btf.bare(id), btf.prototype(id), btf.member(id, "scx"), btf.name(id));

@@ -60,7 +60,10 @@ fn function(code: &[Insn], ends: &dyn Fn(Insn) -> bool) -> std::result::Result<(
         };
         let to = at as i64 + 1 + distance;
         if !usize::try_from(to).is_ok_and(|to| begins.get(to).is_some_and(|b| *b)) {
-            return Err((at, format!("it jumps to instruction {to} of its function, which is none")));
+            return Err((
+                at,
+                format!("it jumps to instruction {to} of its function, where no instruction begins"),
+            ));
         }
     }
     let last = code.last().copied().unwrap_or_default();

@@ -3,12 +3,10 @@
 //! A field may be elsewhere, have another size, or be gone. A program that can live without it asks whether it is
 //! there; an instruction that uses what is not there is marked, and a run that reaches it ends with that name.
 
-use super::elf::Elf;
 use super::ext::Relocation;
 use super::similar::Pair;
 use super::spec::{self, Place, indices};
 use crate::btf::{Btf, Kind, essential};
-use schedlab_base::Result;
 
 /// What a relocation asks, with the numbers of the format.
 mod question {
@@ -58,7 +56,6 @@ struct Measure {
 
 /// Relocations with their answers.
 pub(super) struct Core<'a> {
-    pub elf: &'a Elf<'a>,
     pub pair: Pair<'a>,
 }
 
@@ -69,7 +66,8 @@ impl<'a> Core<'a> {
     fn kernel(&self) -> &'a Btf {
         self.pair.kernel
     }
-    pub fn answer(&self, r: &Relocation) -> Result<Answer> {
+    /// The error says what was asked, which the program's own types have no place for.
+    pub fn answer(&self, r: &Relocation) -> Result<Answer, String> {
         let found = match r.question {
             OFFSET..=RIGHT => self.field(r),
             OWN_ID => Some(Answer::Value(Value { new: u64::from(r.id), ..Value::default() })),
@@ -79,7 +77,7 @@ impl<'a> Core<'a> {
         };
         found.ok_or_else(|| {
             let what = format!("question {} about '{}' {}", r.question, self.own().name(r.id), r.path);
-            self.elf.refused(&format!("CO-RE: {what} has no meaning in its own BTF"))
+            format!("asks {what}, which has no meaning in its own BTF")
         })
     }
     /// The kernel's types with this type's name and kind.

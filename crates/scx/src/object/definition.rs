@@ -89,7 +89,7 @@ impl Definition<'_> {
             "key" => map.key_bytes = size()?,
             "value" => {
                 map.value_bytes = size()?;
-                map.special = crate::special::fields(self.own(), target);
+                map.special = crate::special::fields(self.own(), self.source.kernel.btf, target);
             }
             "pinning" | "numa_node" => {}
             _ => return Err(self.refused(&format!("it has a member '{name}' of no known meaning"))),

@@ -47,6 +47,8 @@ pub(super) struct Code<'a> {
     pub references: HashMap<Place, Place>,
     /// In order of section and start.
     pub functions: Vec<Function<'a>>,
+    /// Where lines of the source begin.
+    pub lines: BTreeMap<Place, String>,
 }
 
 impl Insn {
@@ -64,6 +66,7 @@ impl<'a> Code<'a> {
             }
         }
         made.functions(source)?;
+        made.lines(source);
         made.relocate_types(source)?;
         let mut sections: Vec<usize> = made.sections.keys().copied().collect();
         sections.sort_unstable();
@@ -99,17 +102,27 @@ impl<'a> Code<'a> {
             _ => format!("instruction {} of section {}", place.1, place.0),
         }
     }
+    fn lines(&mut self, source: &Source) {
+        let Some(bytes) = source.elf.find(".BTF.ext").map(|s| s.data) else { return };
+        let mut all = ext::lines(bytes, &source.own);
+        for (at, section) in source.elf.sections.iter().enumerate() {
+            let of = all.remove(section.name).filter(|_| section.holds == Holds::Code).unwrap_or_default();
+            self.lines.extend(of.into_iter().map(|(i, line)| ((at, i), line)));
+        }
+    }
     fn relocate_types(&mut self, source: &Source) -> Result<()> {
         let Some(bytes) = source.elf.find(".BTF.ext").map(|s| s.data) else { return Ok(()) };
         let all = ext::relocations(bytes, &source.own)
             .ok_or_else(|| source.elf.refused("section .BTF.ext is not whole"))?;
-        let core = Core { elf: &source.elf, pair: Pair::new(&source.own, source.kernel.btf) };
+        let core = Core { pair: Pair::new(&source.own, source.kernel.btf) };
         for (at, section) in source.elf.sections.iter().enumerate() {
             let Some(relocations) = all.get(section.name).filter(|_| section.holds == Holds::Code) else {
                 continue;
             };
             for r in relocations {
-                let answer = core.answer(r)?;
+                let refused =
+                    |what: &str| source.elf.refused(&format!("CO-RE: {} {what}", self.name((at, r.at))));
+                let answer = core.answer(r).map_err(|what| refused(&what))?;
                 let code = self.sections.get_mut(&at).map(Vec::as_mut_slice).unwrap_or_default();
                 let size = if code.get(r.at).is_some_and(|i| i.code == LOAD_64) { 2 } else { 1 };
                 match patch(code, r.at, answer) {

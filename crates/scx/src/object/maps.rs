@@ -225,10 +225,11 @@ fn of_section(source: &Source, at: usize) -> Map {
     let read_only = section.name.starts_with(".rodata");
     let mut special = Vec::new();
     for v in source.variables(section.name) {
-        let fields = crate::special::fields(&source.own, v.id).into_iter();
-        special.extend(fields.filter_map(|(f, s)| Some((u32::try_from(v.at).ok()?.checked_add(f)?, s))));
+        let fields = crate::special::fields(&source.own, source.kernel.btf, v.id).into_iter();
+        let at = |f: u32| u32::try_from(v.at).ok()?.checked_add(f);
+        special.extend(fields.filter_map(|f| Some(crate::Field { at: at(f.at)?, ..f })));
     }
-    special.sort_by_key(|f| f.0);
+    special.sort_by_key(|f| f.at);
     Map {
         name: section.name.to_owned(),
         kind: kind::ARRAY,

@@ -28,7 +28,7 @@ mod check;
 mod core;
 mod definition;
 mod elf;
-mod ext;
+pub(crate) mod ext;
 mod externs;
 mod link;
 mod maps;
@@ -46,19 +46,30 @@ use crate::Scheduler;
 use crate::btf::Btf;
 use schedlab_base::Result;
 
-/// What to set before the scheduler is loaded: name and value, in this order.
-///
-/// A name is one of
-/// - a global variable or a part of one: `nr_nodes`, `topology.cpus[3]`;
-/// - `ops.MEMBER`; `ops`: which struct of operations, if there are several;
-/// - `map:NAME.max_entries`; `map:NAME.inner`: how many inner maps to make; `map:NAME.value_size` of a section of data;
-/// - `run:PROGRAM`: a program of kind syscall runs first, with the numbers of its argument. `cpu` in the list runs it
-///   for each CPU;
-/// - `arena`: the arena library of scx is prepared first; the value is the struct that a task has there.
+/// What to set or do before the scheduler is loaded: name and value, in this order ([`WORDS`]).
+pub type Values = Vec<(String, String)>;
+
+/// The words, each as NAME=VALUE, with what they set or do: docs/sched-ext.md has this table.
 ///
 /// A value is a number, names of the kernel's enumerators with `|` between them, a list with commas for an array, or
 /// the text of an array of characters.
-pub type Values = Vec<(String, String)>;
+pub const WORDS: [(&str, &str); 9] = [
+    ("`NAME=V`", "a global variable"),
+    ("`NAME.MEMBER=V`, `NAME[I]=V`", "a part of one; parts of parts follow each other"),
+    ("`ops.MEMBER=V`", "a member of the operations; 0 leaves an operation out"),
+    ("`ops=NAME`", "which struct of operations, if the object has several"),
+    ("`map:NAME.max_entries=N`", "the entries of a map"),
+    ("`map:NAME.value_size=N`", "the bytes of a map's value, for a section of data that ends with an array"),
+    ("`map:NAME.inner=N`", "so many inner maps are made for a map of maps"),
+    (
+        "`run:PROGRAM=V,V`",
+        "a program of kind syscall runs first, its argument's members are these numbers; `cpu`: once for each CPU",
+    ),
+    (
+        "`arena=STRUCT`",
+        "scx's library of arenas is prepared for the machine, with a struct of that type for each task",
+    ),
+];
 
 /// What a program may know of the kernel.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use super::maps::Variable;
 use super::values::{self, Setting};
 use crate::btf::{Btf, Kind, essential};
 use crate::{Ops, OpsKind};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, printable};
 
 const NAMES: [(&str, OpsKind); 2] =
     [("sched_ext_ops", OpsKind::ByCpu), ("sched_ext_ops_cid", OpsKind::ByCid)];
@@ -63,6 +63,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn refused(&self, what: &str) -> Error {
         self.source.elf.refused(&format!("operations {}: {what}", self.variable.name))
+    }
+    /// The scheduler, and the struct of its operations.
+    fn place(&self) -> String {
+        printable::name(&format!("{}: operations {}", self.source.elf.file, self.variable.name)).into_owned()
     }
     fn kernel(&self) -> &Btf {
         self.source.kernel.btf
@@ -146,15 +150,15 @@ impl Reader<'_> {
             return Ok(());
         }
         let known = || kernel.items(theirs).iter().map(|m| kernel.item_name(m));
-        let (member, bit) =
-            kernel.member(theirs, name).ok_or_else(|| Error::unknown("operation", name, known()))?;
+        let unknown = || Error::unknown("operation", name, known()).context(self.place());
+        let (member, bit) = kernel.member(theirs, name).ok_or_else(unknown)?;
         if kernel.kind(kernel.bare(member.id)) == Kind::Ptr {
             if setting.value == "0" {
                 return Ok(());
             }
             return Err(self.refused(&format!("ops.{name} is a function")).help("it can only be set to 0"));
         }
-        let value = values::bytes(kernel, member.id, setting, kernel)?;
+        let value = values::bytes(kernel, member.id, setting, kernel).map_err(|e| e.context(self.place()))?;
         let to = (bit / 8) as usize;
         match found.made.bytes.get_mut(to..to + value.len()) {
             Some(place) => place.copy_from_slice(&value),

@@ -3,7 +3,7 @@
 use super::Source;
 use super::link::{Code, Function};
 use super::ops::Found;
-use crate::Program;
+use crate::{Program, Target};
 use schedlab_base::Result;
 use std::collections::{BTreeSet, HashMap};
 
@@ -64,6 +64,20 @@ fn kind(section: &str) -> Option<u32> {
     KINDS.iter().find(|(k, _)| *k == name).map(|(_, kind)| *kind)
 }
 
+/// What the programs of a section are attached to: a tracepoint or a function, by its name behind the slash.
+fn target(section: &str) -> Option<Target> {
+    let (kind, name) = section.trim_start_matches('?').split_once('/')?;
+    let name = name.to_owned();
+    match kind {
+        "tp_btf" | "raw_tp" | "raw_tracepoint" | "raw_tp.w" | "raw_tracepoint.w" => {
+            Some(Target::Tracepoint(name))
+        }
+        "fentry" | "fentry.s" => Some(Target::Entry(name)),
+        "fexit" | "fexit.s" => Some(Target::Exit(name)),
+        _ => None,
+    }
+}
+
 /// Makes the programs: those that operations name, and those of other kinds. Writes their indices into `ops`.
 pub(super) fn build(source: &Source, code: &Code, ops: &mut Found) -> Result<Vec<Program>> {
     let asked: BTreeSet<usize> = ops.functions.iter().copied().collect();
@@ -80,7 +94,8 @@ pub(super) fn build(source: &Source, code: &Code, ops: &mut Found) -> Result<Vec
         let loaded = function.global && kind != STRUCT_OPS && !section.starts_with('?');
         if loaded || asked.contains(&at) {
             index.insert(at, made.len());
-            made.push(Builder { source, code }.program(at, kind)?);
+            let program = Builder { source, code }.program(at, kind)?;
+            made.push(Program { target: target(section), ..program });
         }
     }
     for (member, function) in ops.made.members.iter_mut().zip(&ops.functions) {
@@ -110,6 +125,8 @@ impl Builder<'_> {
             program
                 .missing
                 .extend(missing.map(|((_, i), n)| ((base + i - function.start) as u32, n.clone())));
+            let lines = self.code.lines.range(place..(function.section, end));
+            program.lines.extend(lines.map(|((_, i), l)| ((base + i - function.start) as u32, l.clone())));
             program.instructions.extend(&self.code.sections[&function.section][function.start..end]);
         }
         for f in &order {

@@ -2,7 +2,7 @@
 
 use super::values::{Setting, bytes};
 use super::{Source, Values};
-use crate::btf::Kind;
+use crate::btf::{Btf, Kind};
 use crate::{Program, Setup};
 use schedlab_base::{Error, Result};
 
@@ -56,31 +56,85 @@ fn context(
     let own = &source.own;
     let argument = own.func(program).and_then(|f| own.items(own.to(f)).first());
     let argument = argument.map_or(0, |a| own.bare(own.to(own.bare(a.id))));
-    let mut leaves = Vec::new();
-    flatten(source, argument, 0, &mut leaves);
-    let mut made = vec![0; own.size(argument).unwrap_or(0) as usize];
-    let mut leaves = leaves.into_iter();
+    let mut flat = Flat { own, leaves: Vec::new(), looks: 0 };
+    flat.add(argument, 0, 0);
+    let mut made = vec![0; own.size(argument).filter(|bytes| *bytes <= MOST_BYTES).unwrap_or(0) as usize];
+    let mut leaves = flat.leaves.into_iter();
     for word in words.filter(|w| !w.is_empty()) {
         let too_many = || source.elf.refused(&format!("program {program} takes fewer values"));
         let (at, id) = leaves.next().ok_or_else(too_many)?;
         let one = Setting { name: setting.name.clone(), value: word };
         let value = bytes(own, id, &one, source.kernel.btf)?;
-        let to = made.get_mut(at as usize..at as usize + value.len()).ok_or_else(too_many)?;
+        let to = usize::try_from(at).ok().and_then(|at| made.get_mut(at..at.checked_add(value.len())?));
+        let to = to.ok_or_else(too_many)?;
         to.copy_from_slice(&value);
     }
     Ok(made)
 }
 
-/// Numbers inside of a type, with their places.
-fn flatten(source: &Source, id: u32, at: u64, leaves: &mut Vec<(u64, u32)>) {
-    let own = &source.own;
-    let bare = own.bare(id);
-    match own.kind(bare) {
-        Kind::Struct => own.items(bare).iter().for_each(|m| flatten(source, m.id, at + m.value / 8, leaves)),
-        Kind::Array => {
-            let (element, size) = (own.to(bare), own.size(own.to(bare)).unwrap_or(0));
-            (0..own.count(bare).min(4096)).for_each(|i| flatten(source, element, at + i * size, leaves));
+/// Types of an argument that are looked at, each time that they are met: a hostile one nests without end.
+const MOST_TYPES: u32 = 1 << 16;
+const MOST_NESTED: u32 = 32;
+/// An argument is not larger.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Numbers inside of a type.
+struct Flat<'a> {
+    own: &'a Btf,
+    /// Their places and types: the first ones.
+    leaves: Vec<(u64, u32)>,
+    looks: u32,
+}
+
+impl Flat<'_> {
+    fn add(&mut self, id: u32, at: u64, depth: u32) {
+        let bare = self.own.bare(id);
+        if depth == MOST_NESTED || self.looks == MOST_TYPES {
+            return;
         }
-        _ => leaves.push((at, bare)),
+        self.looks += 1;
+        match self.own.kind(bare) {
+            Kind::Struct => {
+                let items = self.own.items(bare).iter();
+                items.for_each(|m| self.add(m.id, at.saturating_add(m.value / 8), depth + 1));
+            }
+            Kind::Array => {
+                let (element, size) = (self.own.to(bare), self.own.size(self.own.to(bare)).unwrap_or(0));
+                let elements = self.own.count(bare).min(4096);
+                (0..elements)
+                    .for_each(|i| self.add(element, at.saturating_add(i.saturating_mul(size)), depth + 1));
+            }
+            _ => self.leaves.push((at, bare)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// BTF of a struct whose only member is an array of itself.
+    fn without_end() -> Btf {
+        let strings = b"\0s\0m\0";
+        let mut types = Vec::new();
+        // struct s { struct s m[4096]; }: 1 is the struct, 2 the array, 3 an int.
+        let words: [u32; 17] = [1, 4 << 24 | 1, 8, 3, 2, 0, 0, 3 << 24, 0, 1, 3, 4096, 1, 1 << 24, 4, 32, 0];
+        words[..16].iter().for_each(|word| types.extend(word.to_le_bytes()));
+        let header: [u32; 6] =
+            [0x0001_eb9f, 24, 0, types.len() as u32, types.len() as u32, strings.len() as u32];
+        let header = header.iter().flat_map(|word| word.to_le_bytes());
+        Btf::parse(&header.chain(types).chain(strings.iter().copied()).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn a_type_that_nests_without_end_is_left_after_a_while() {
+        let own = without_end();
+        assert_eq!((own.kind(1), own.kind(2), own.count(2)), (Kind::Struct, Kind::Array, 4096));
+        let mut flat = Flat { own: &own, leaves: Vec::new(), looks: 0 };
+        flat.add(1, 0, 0);
+        assert_eq!((flat.looks, flat.leaves.len()), (MOST_TYPES, 0));
+        let mut flat = Flat { own: &own, leaves: Vec::new(), looks: 0 };
+        flat.add(3, 24, 0);
+        assert_eq!(flat.leaves, [(24, 3)]);
     }
 }

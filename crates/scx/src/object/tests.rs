@@ -1,7 +1,7 @@
 //! What `tests/objects/own.bpf.o` becomes on the kernel of `tests/objects/kernel.btf`; its source says what it asks.
 
 use super::*;
-use crate::{Insn, Program, Setup, Special};
+use crate::{Insn, Program, Setup, Special, Target};
 use proptest::prelude::*;
 
 const OWN: &[u8] = include_bytes!("../../tests/objects/own.bpf.o");
@@ -114,6 +114,26 @@ fn what_the_kernel_lacks_is_marked_by_name() {
 }
 
 #[test]
+fn programs_have_their_targets_and_the_lines_of_their_source() {
+    let s = own();
+    let targets: Vec<(&str, Option<Target>)> =
+        s.programs.iter().map(|p| (p.name.as_str(), p.target.clone())).filter(|p| p.1.is_some()).collect();
+    let switch = ("own_switch", Some(Target::Tracepoint("sched_switch".to_owned())));
+    let ticked = ("own_ticked", Some(Target::Exit("scx_tick".to_owned())));
+    assert!(targets.len() == 2 && targets.contains(&switch) && targets.contains(&ticked), "{targets:?}");
+    let source = include_str!("../../tests/objects/own.bpf.c");
+    for p in &s.programs {
+        let inside = p.lines.iter().all(|(at, _)| (*at as usize) < p.instructions.len());
+        assert!(inside && p.lines.windows(2).all(|w| w[0].0 < w[1].0), "{}", p.name);
+        // The first line is that of the function, or one in it.
+        let at =
+            source.lines().position(|l| l.starts_with(&format!("int {}(", p.name))).expect("it is there");
+        let line: usize = p.lines[0].1.strip_prefix("own.bpf.c:").expect("a file").parse().expect("a number");
+        assert!(p.lines[0].0 == 0 && (at + 1..at + 10).contains(&line), "{} at {at}: {line}", p.name);
+    }
+}
+
+#[test]
 fn loads_get_the_kernels_places_and_sizes() {
     let s = own();
     let loads: Vec<Insn> =
@@ -175,18 +195,21 @@ fn maps_have_the_sizes_of_their_definitions() {
         let m = map(name);
         (m.kind, m.key_bytes, m.value_bytes, m.max_entries)
     };
+    let fields = |name: &str| -> Vec<(u32, u32, Special)> {
+        map(name).special.iter().map(|f| (f.at, f.bytes, f.special)).collect()
+    };
     assert_eq!(sizes("tasks"), (1, 4, 24, 512));
-    assert_eq!(map("tasks").special, [(8, Special::SpinLock), (16, Special::Kptr)]);
+    assert_eq!(fields("tasks"), [(8, 4, Special::SpinLock), (16, 8, Special::Kptr)]);
     assert_eq!(sizes("stats"), (6, 4, 8, 4));
     assert_eq!(sizes("beats"), (2, 4, 24, 1));
-    assert_eq!(map("beats").special, [(8, Special::Timer)]);
+    assert_eq!(fields("beats"), [(8, 16, Special::Timer)]);
     assert_eq!(sizes("queues"), (12, 4, 4, 8));
     let inner = map("queues").inner.expect("it has a description");
     assert_eq!((s.maps[inner].kind, s.maps[inner].value_bytes, s.maps[inner].max_entries), (22, 4, 64));
     let initial: Vec<(u32, &str)> =
         map("queues").inner_initial.iter().map(|(slot, m)| (*slot, s.maps[*m].name.as_str())).collect();
     assert_eq!(initial, [(1, "queue_a"), (3, "queue_b")]);
-    assert_eq!(map(".data.kept").special, [(0, Special::Kptr)]);
+    assert_eq!(fields(".data.kept"), [(0, 8, Special::Kptr)]);
     assert_eq!(value(&s, ".kconfig", 0, 4), 250);
     assert_eq!(map(".bss").initial, [], "zeros have no bytes");
     assert_eq!(map(".bss").value_bytes as u64, 32 * 8 + 8);
@@ -304,7 +327,7 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_kernel_that_hides_the_implicit_argument_gives_the_same_programs() {
-    let hidden = crate::btf::without_aux(KERNEL).expect("it is BTF");
+    let hidden = crate::btf::for_programs(KERNEL).expect("it is BTF");
     let (shown, hidden) = (kernel_btf(), Btf::parse(&hidden).expect("it still is"));
     let programs = |btf| {
         let kernel = Kernel { config: &|_| Some("250".into()), ..Kernel::new(btf) };
@@ -382,4 +405,13 @@ proptest! {
             let _ = read(OWN, "own", &kernel, &Vec::new(), 8);
         }
     }
+}
+
+#[test]
+fn words_are_those_of_the_page() {
+    let page = include_str!("../../../../docs/sched-ext.md");
+    let part =
+        page.split("## Words behind an object").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let rows: Vec<&str> = part.lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(rows, super::WORDS.map(|(word, meaning)| format!("| {word} | {meaning} |")));
 }

@@ -125,3 +125,8 @@ struct task_struct *bpf_task_acquire(struct task_struct *p)
 void bpf_task_release(struct task_struct *p)
 {
 }
+
+/* A tracepoint has a function with the arguments of its probes, behind their own data. */
+void __probestub_sched_switch(void *data, _Bool preempt, struct task_struct *prev)
+{
+}

@@ -275,6 +275,24 @@ int questions(struct task_struct *p)
 	return 0;
 }
 
+/* Programs beside the operations; the last one is not asked for. */
+SEC("tp_btf/sched_switch")
+int own_switch(u64 *arguments)
+{
+	ticks += arguments[0];
+	return 0;
+}
+SEC("fexit/scx_tick")
+int own_ticked(u64 *arguments)
+{
+	return 0;
+}
+SEC("?fentry/scx_tick")
+int own_tick(u64 *arguments)
+{
+	return 0;
+}
+
 SEC(".struct_ops.link")
 struct sched_ext_ops own = {
 	.select_cpu = (void *)own_select_cpu,

@@ -44,7 +44,7 @@ impl Rank {
     pub fn of(attr: Attr) -> Rank {
         match attr.policy {
             Policy::Fifo | Policy::Rr => Rank(99 - attr.rt_priority.clamp(1, 99)),
-            Policy::Other | Policy::Batch | Policy::Idle | Policy::Deadline => Rank::NONE,
+            Policy::Other | Policy::Batch | Policy::Idle | Policy::Deadline | Policy::Ext => Rank::NONE,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Item;
 use super::names::ReasonTables;
-use crate::{Event, EventKind};
+use crate::{DsqId, Event, EventKind};
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, Ns, TaskId};
 
@@ -25,6 +25,7 @@ mod kind {
     pub const STAY: u8 = 14;
     pub const ALLOWED: u8 = 15;
     pub const LOST: u8 = 16;
+    pub const DECIDED: u8 = 17;
 }
 
 #[derive(Default)]
@@ -138,6 +139,12 @@ impl Encoder {
             EventKind::Schedule { carries } => {
                 begin(self, kind::SCHEDULE);
                 self.put(carries.into());
+            }
+            EventKind::Decided { task, by, to, dsq } => {
+                begin(self, kind::DECIDED);
+                // A queue that is not known is 0.
+                let numbers = [task.0.into(), by as u64, to as u64, dsq.number().wrapping_add(1)];
+                numbers.into_iter().for_each(|n| self.put(n));
             }
             EventKind::Stay => begin(self, kind::STAY),
             EventKind::Allowed { task, mask } => {
@@ -308,6 +315,12 @@ impl Decoder {
             },
             kind::KICK => EventKind::Kick { why: self.reason(&known.kick)?, to: self.maybe_cpu()? },
             kind::SCHEDULE => EventKind::Schedule { carries: self.flag()? },
+            kind::DECIDED => EventKind::Decided {
+                task: self.task()?,
+                by: self.reason(&known.ext_op)?,
+                to: self.reason(&known.ext_queue)?,
+                dsq: DsqId::new(self.get()?.wrapping_sub(1)),
+            },
             kind::STAY => EventKind::Stay,
             kind::ALLOWED => EventKind::Allowed { task: self.task()?, mask: self.number()? },
             _ => return Err("an event of a kind that this version does not know"),

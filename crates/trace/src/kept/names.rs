@@ -1,6 +1,9 @@
 //! Reasons by number and name. A file stores numbers; its header has the names that they had when it was written.
 
-use crate::{BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason};
+use crate::{
+    BalanceReason, BalanceTrigger, ExtOp, ExtQueue, KickReason, MoveReason, PlaceReason, SkipReason,
+    SwitchReason,
+};
 use serde::{Deserialize, Serialize};
 
 pub(super) trait Reason: Copy + 'static {
@@ -20,7 +23,8 @@ macro_rules! kinds {
 
         #[derive(Serialize, Deserialize)]
         pub(super) struct Names {
-            $($field: Vec<String>,)*
+            // A file of a version without these reasons has none.
+            $(#[serde(default)] $field: Vec<String>,)*
         }
 
         impl Names {
@@ -50,6 +54,8 @@ kinds! {
     balance: BalanceReason,
     skip: SkipReason,
     kick: KickReason,
+    ext_op: ExtOp,
+    ext_queue: ExtQueue,
 }
 
 fn known<R: Reason>(names: &[String]) -> Vec<Option<R>> {

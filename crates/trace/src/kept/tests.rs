@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    BalanceReason, BalanceTrigger, EventKind, Keep, KickReason, MoveReason, PlaceReason, Sink, SkipReason,
-    SwitchReason,
+    BalanceReason, BalanceTrigger, DsqId, EventKind, ExtOp, ExtQueue, Keep, KickReason, MoveReason,
+    PlaceReason, Sink, SkipReason, SwitchReason,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -62,6 +62,8 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (any::<u8>(), select(SkipReason::ALL), any::<(u32, u32)>())
             .prop_map(|(level, why, (have_ns, need_ns))| K::Skip { level, why, have_ns, need_ns }),
         (select(KickReason::ALL), proptest::option::of(cpu())).prop_map(|(why, to)| K::Kick { why, to }),
+        (task(), select(ExtOp::ALL), select(ExtQueue::ALL), any::<u64>())
+            .prop_map(|(task, by, to, dsq)| { K::Decided { task, by, to, dsq: DsqId::new(dsq) } }),
         any::<bool>().prop_map(|carries| K::Schedule { carries }),
         Just(K::Stay),
         (task(), any::<u32>()).prop_map(|(task, mask)| K::Allowed { task, mask }),

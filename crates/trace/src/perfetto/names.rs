@@ -1,9 +1,13 @@
 //! Names of events on tracks. Each is written once; events refer to its number.
 
-use crate::{BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason};
+use crate::{
+    BalanceReason, BalanceTrigger, ExtOp, ExtQueue, KickReason, MoveReason, PlaceReason, SkipReason,
+    SwitchReason,
+};
 
 /// Reasons of the balancer's passes.
 const BALANCE: u64 = BalanceReason::ALL.len() as u64;
+const QUEUES: u64 = ExtQueue::ALL.len() as u64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Name {
@@ -19,6 +23,7 @@ pub(super) enum Name {
     Balance(BalanceTrigger, BalanceReason),
     Skip(SkipReason),
     Kick(KickReason),
+    Decided(ExtOp, ExtQueue),
 }
 
 impl Name {
@@ -36,6 +41,7 @@ impl Name {
             Name::Balance(trigger, why) => (8, (trigger as u64) * BALANCE + why as u64),
             Name::Skip(why) => (9, why as u64),
             Name::Kick(why) => (10, why as u64),
+            Name::Decided(by, to) => (11, (by as u64) * QUEUES + to as u64),
         };
         number << 4 | kind
     }
@@ -51,6 +57,9 @@ impl Name {
             Name::Balance(trigger, why) => format!("{}: {}", trigger.name(), why.name()),
             Name::Skip(why) => format!("no pass: {}", why.name()),
             Name::Kick(why) => format!("kick: {}", why.name()),
+            Name::Decided(by, ExtQueue::Held) => format!("{}: no DSQ", by.name()),
+            Name::Decided(by, ExtQueue::Kicked) => format!("{}: kick", by.name()),
+            Name::Decided(by, to) => format!("{}: {} DSQ", by.name(), to.name()),
         }
     }
 }
@@ -86,11 +95,12 @@ pub(super) enum ArgName {
     HaveNs,
     NeedNs,
     DelayNs,
+    Dsq,
 }
 
 impl ArgName {
     /// In the order of the enum.
-    pub(super) const WORDS: [&str; 12] = [
+    pub(super) const WORDS: [&str; 13] = [
         "task",
         "to",
         "cpu",
@@ -103,6 +113,7 @@ impl ArgName {
         "have_ns",
         "need_ns",
         "delay_ns",
+        "dsq",
     ];
     /// The number, never 0.
     #[inline]
@@ -127,8 +138,9 @@ mod tests {
         all.extend(MoveReason::ALL.iter().map(|why| Name::Moved(*why)));
         all.extend(SkipReason::ALL.iter().map(|why| Name::Skip(*why)));
         all.extend(KickReason::ALL.iter().map(|why| Name::Kick(*why)));
+        all.extend(ExtOp::ALL.iter().flat_map(|by| ExtQueue::ALL.iter().map(|to| Name::Decided(*by, *to))));
         let mut told = WrittenNames::default();
         assert!(all.iter().all(|n| n.iid() > 0 && told.is_new(n.iid())));
-        assert_eq!((ArgName::Task.iid(), ArgName::DelayNs.iid()), (1, ArgName::WORDS.len() as u64));
+        assert_eq!((ArgName::Task.iid(), ArgName::Dsq.iid()), (1, ArgName::WORDS.len() as u64));
     }
 }

@@ -5,7 +5,7 @@ use super::names::{ArgName, Name};
 use super::pen::Pen;
 use super::track::{Kinds, Track, describe};
 use super::wire::Wire;
-use crate::{Counter, Event, EventKind, MoveReason, SwitchReason};
+use crate::{Counter, Event, EventKind, ExtQueue, MoveReason, SwitchReason};
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::io::Write;
 
@@ -188,6 +188,20 @@ impl Tracks {
                         number(out, ArgName::To, to);
                     });
                 }
+            }
+            EventKind::Decided { task, by, to, dsq } => {
+                let track = self.track(pen, Track::Thread(task));
+                let by_cpu = pen.cpu(cpu);
+                let (of_cpu, number_of) = match to {
+                    ExtQueue::Local | ExtQueue::Kicked => (dsq.cpu().map(|cpu| pen.cpu(cpu)), None),
+                    ExtQueue::User | ExtQueue::Builtin => (None, Some(dsq.number())),
+                    ExtQueue::Global | ExtQueue::Held => (None, None),
+                };
+                pen.write_event(at, INSTANT, track, Some(Name::Decided(by, to)), |out| {
+                    number(out, ArgName::Cpu, by_cpu);
+                    of_cpu.into_iter().for_each(|cpu| number(out, ArgName::To, cpu));
+                    number_of.into_iter().for_each(|n| number(out, ArgName::Dsq, n));
+                });
             }
             EventKind::Balance { .. } | EventKind::Skip { .. } | EventKind::Kick { .. } => {
                 self.balancer(pen, event);

@@ -67,13 +67,23 @@ void img_audit_woken(struct task_struct *p, unsigned long sleeps, int woken)
 		found(IMG_DROPPED_WAKEUP, task_cpu(p), p, woken);
 }
 
+/* Tasks that only this CPU can run next. Those that a sched_ext scheduler holds wait for whom it gives them. */
+static unsigned int waiting_on(const struct rq *rq)
+{
+#ifdef CONFIG_SCHED_CLASS_EXT
+	return rq->nr_running - rq->scx.nr_running + rq->scx.local_dsq.nr;
+#else
+	return rq->nr_running;
+#endif
+}
+
 void img_audit_idle(void)
 {
 	struct rq *rq = this_rq();
 
 	/* A CPU that queues a task there holds the lock until a switch is asked for. */
-	if (unlikely(rq->nr_running) && !need_resched() && !raw_spin_is_locked(IMG_LOCK_OF(rq)))
-		img_found_here(IMG_IDLE_BESIDE_TASKS, img_cpu, NULL, rq->nr_running);
+	if (unlikely(rq->nr_running) && waiting_on(rq) && !need_resched() && !raw_spin_is_locked(IMG_LOCK_OF(rq)))
+		img_found_here(IMG_IDLE_BESIDE_TASKS, img_cpu, NULL, waiting_on(rq));
 }
 
 /*
@@ -249,8 +259,8 @@ void img_audit(void)
 
 		if (rq->nr_running != counted[cpu])
 			found(IMG_WRONG_COUNT, cpu, NULL, (u64)rq->nr_running << 32 | counted[cpu]);
-		if (is_idle_task(rq->curr) && rq->nr_running && !test_tsk_need_resched(rq->curr))
-			found(IMG_IDLE_BESIDE_TASKS, cpu, NULL, rq->nr_running);
+		if (is_idle_task(rq->curr) && waiting_on(rq) && !test_tsk_need_resched(rq->curr))
+			found(IMG_IDLE_BESIDE_TASKS, cpu, NULL, waiting_on(rq));
 	}
 	img_look();
 }

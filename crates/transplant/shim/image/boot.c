@@ -58,7 +58,7 @@ int img_sizes(unsigned int *sizes, int count)
 		sizeof(struct img_judged_entity), sizeof(struct img_judged), sizeof(struct img_touched),
 		sizeof(struct img_bpf_insn), sizeof(struct img_bpf_map), sizeof(struct img_bpf_program),
 		sizeof(struct img_bpf_called), sizeof(struct img_ext_member), sizeof(struct img_ext_ops),
-		sizeof(struct img_ext_state),
+		sizeof(struct img_ext_state), sizeof(struct img_bpf_field), sizeof(struct img_bpf_trace),
 	};
 	int i;
 

@@ -26,11 +26,15 @@ struct img_entry {			/* of a hash; its values, by CPU if the map has them so, ar
 };
 struct img_map {
 	struct img_bpf_map about;
+	int number;
 	u32 value_bytes;		/* rounded up to 8 */
+	unsigned long key_stride;	/* bytes of all values of a key */
+	bool is_array, is_hash, is_by_cpu, is_of_maps, is_lru;
 	void *values;			/* of an array: by index, and within an index by CPU */
 	struct img_entry **buckets, *first, *last, *unused;
 	u32 nr_buckets, nr;
 	u64 head, tail;			/* of a queue or a stack: entries that came and went */
+	u64 sent, rung;			/* of a ring: entries, calls of its reader */
 	unsigned long *pages;		/* of an arena: those that are allocated */
 };
 struct img_map *img_map_of(int number);
@@ -44,7 +48,8 @@ struct img_entry *img_map_next(struct img_map *map, const void *key);
 
 struct cgroup *img_cgroup_of(u64 id);
 u64 img_bpf_call(long at, u64 a, u64 b, u64 c, u64 d, u64 e);
+void img_bpf_reaches(const char *function, bool after, const u64 *arguments, unsigned int nr);
 void img_bpf_dies(const char *format, ...);
 typedef u64 img_bpf_helper_t(u64 a, u64 b, u64 c, u64 d, u64 e);
-u64 img_bpf_function(struct img_bpf_called *called, const u64 *r);
+u64 img_bpf_function(struct img_bpf_called *called, u64 *r);
 #endif

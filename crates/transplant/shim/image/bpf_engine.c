@@ -63,30 +63,26 @@ void *img_map_value_of(struct img_map *map, void *field, void **key)
 int img_bpf_update(int number, const void *key, const void *value, unsigned long long flags)
 {
 	struct img_map *map = img_map_of(number);
-	char *to;
 
 	if (!map)
 		return -EBADF;
-	if (!is_by_cpu(map))
-		return img_map_write(map, key, value, flags);
-	if (is_hash(map) && !entry_of(map, key))
-		add(map, key);
-	to = img_map_find(map, key, 0);
-	if (!to)
-		return -E2BIG;
-	memcpy(to, value, values_of_key(map));
-	return 0;
+	return is_by_cpu(map) ? write_all(map, key, value, flags) : img_map_write(map, key, value, flags);
 }
 
-/* A key's values; ENOENT if it is not there. */
+/* A key's values; ENOENT if it is not there. Fields that are not copied are zeros. */
 int img_bpf_lookup(int number, const void *key, void *value)
 {
 	struct img_map *map = img_map_of(number);
 	void *from = map ? img_map_find(map, key, 0) : NULL;
+	unsigned long at;
+	u32 i;
 
 	if (!from)
 		return -ENOENT;
 	memcpy(value, from, values_of_key(map));
+	for (at = 0; at < values_of_key(map); at += map->value_bytes)
+		for (i = 0; i < map->about.nr_fields; i++)
+			memset((char *)value + at + map->about.fields[i].at, 0, map->about.fields[i].bytes);
 	return 0;
 }
 int img_bpf_delete(int number, const void *key)
@@ -105,4 +101,13 @@ int img_bpf_next(int number, const void *key, void *next)
 		return -ENOENT;
 	memcpy(next, entry->key, map->about.key_bytes);
 	return 0;
+}
+
+/* Larger memory would take what the kernel needs: its lines are not charged. */
+#define MOST_ROOM (1UL << 30)
+void *img_bpf_room(unsigned long bytes)
+{
+	char *at = bytes > MOST_ROOM ? NULL : img_arena(round_up(bytes, PAGE_SIZE) + PAGE_SIZE);
+
+	return at ? PTR_ALIGN(at, PAGE_SIZE) : NULL;
 }

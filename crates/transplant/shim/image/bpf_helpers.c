@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Helpers of BPF, by their numbers in include/uapi/linux/bpf.h. Stands for kernel/bpf/helpers.c and the helpers of
- * kernel/trace/bpf_trace.c. Errors are those of a kernel. What goes to user space is dropped.
+ * kernel/trace/bpf_trace.c. Errors are those of a kernel. What is printed goes nowhere.
  */
 #include <linux/random.h>
 
@@ -137,18 +137,12 @@ HELPER(map_pop_elem)
 	return failed;
 }
 
-/* Timers: a soft hrtimer each, as in a kernel. A map's value has a pointer to it. */
-struct timer {
-	struct hrtimer timer;
-	struct img_map *map;
-	void *key, *value;
-	u64 callback;
-};
+/* Timers. */
 static enum hrtimer_restart timer_fires(struct hrtimer *fired)
 {
 	struct timer *timer = container_of(fired, struct timer, timer);
 
-	if (timer->callback)
+	if (timer->callback && timer->gone_before == schedulers_gone)
 		img_bpf_call(timer->callback, (u64)timer->map, (u64)timer->key, (u64)timer->value, 0, 0);
 	return HRTIMER_NORESTART;
 }
@@ -158,6 +152,7 @@ HELPER(timer_init)
 
 	if (!timer)
 		return -EBUSY;
+	timer->gone_before = schedulers_gone;
 	timer->map = MAP(b);
 	timer->value = img_map_value_of(timer->map, (void *)a, &timer->key);
 #ifdef HAVE_HRTIMER_SETUP
@@ -210,13 +205,8 @@ HELPER(perf_event_read_value)
 	return -ENOENT;
 }
 
-/* A ring buffer's memory is given, and its entry goes nowhere. */
-HELPER(ringbuf_reserve)
-{
-	static char entry[65536] __aligned(8);
-
-	return b <= sizeof(entry) ? (u64)entry : 0;
-}
+#include "bpf_rings.c"
+#include "bpf_dynptr.c"
 
 static img_bpf_helper_t *const helpers[] = {
 #define IS(name) [BPF_FUNC_##name] = help_##name
@@ -234,9 +224,10 @@ static img_bpf_helper_t *const helpers[] = {
 	IS(per_cpu_ptr), IS(this_cpu_ptr), IS(spin_lock), IS(spin_unlock), IS(kptr_xchg), IS(strncmp),
 	IS(timer_init), IS(timer_set_callback), IS(timer_start), IS(timer_cancel), IS(ringbuf_reserve),
 	IS(snprintf), IS(perf_event_read_value),
-	AS(ringbuf_output, nothing), AS(ringbuf_submit, nothing), AS(ringbuf_discard, nothing),
-	AS(ringbuf_query, nothing), AS(perf_event_output, nothing), AS(trace_printk, nothing),
-	AS(trace_vprintk, nothing), AS(user_ringbuf_drain, nothing),
+	IS(ringbuf_output), IS(ringbuf_submit), IS(ringbuf_discard), IS(ringbuf_query),
+	IS(ringbuf_reserve_dynptr), IS(ringbuf_submit_dynptr), IS(ringbuf_discard_dynptr), IS(user_ringbuf_drain),
+	IS(dynptr_from_mem), IS(dynptr_read), IS(dynptr_write), IS(dynptr_data),
+	AS(perf_event_output, nothing), AS(trace_printk, nothing), AS(trace_vprintk, nothing),
 };
 void *img_bpf_helper_at(unsigned int id)
 {

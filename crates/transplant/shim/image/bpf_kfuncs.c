@@ -10,16 +10,21 @@
 static struct bpf_prog a_program;
 static struct bpf_prog_aux a_program_aux = { .prog = &a_program };
 
-/* A function of the kernel, with the registers of the program. Narrow results are widened as by a kernel's JIT. */
-u64 img_bpf_function(struct img_bpf_called *called, const u64 *r)
+/*
+ * A function of the kernel, with the registers of the program, which a call changes. Narrow results are widened as by a
+ * kernel's JIT.
+ */
+u64 img_bpf_function(struct img_bpf_called *called, u64 *r)
 {
 	u64 (*at)(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f) = called->at;
-	u64 given[6] = { r[1], r[2], r[3], r[4], r[5] }, result;
+	u64 result;
 
 	called->calls++;
-	if (called->has_aux)
-		given[called->arguments] = (u64)&a_program_aux;
-	result = at(given[0], given[1], given[2], given[3], given[4], given[5]);
+	if (called->has_aux && called->arguments < 5)
+		r[called->arguments + 1] = (u64)&a_program_aux;
+	result = at(r[1], r[2], r[3], r[4], r[5], (u64)&a_program_aux);
+	if (called->step)
+		img_step_called(called, r, result);
 	switch (called->result) {
 	case IMG_BPF_BOOL: case IMG_BPF_U8: return (u8)result;
 	case IMG_BPF_S8: return (s64)(s8)result;
@@ -35,6 +40,7 @@ struct img_bpf_called *img_bpf_called_new(const struct img_bpf_called *about)
 	struct img_bpf_called *called = img_alloc(sizeof(*called));
 
 	*called = *about;
+	called->step = step_of(about->name);
 	return called;
 }
 
@@ -142,7 +148,7 @@ __bpf_kfunc void *bpf_rdonly_cast(const void *obj__ign, u32 btf_id__k)
 
 __bpf_kfunc void bpf_throw(u64 cookie)
 {
-	img_bpf_dies("a program throws %llu", cookie);
+	img_bpf_dies("it throws %llu", cookie);
 }
 __bpf_kfunc int bpf_stream_vprintk(int stream_id, const char *fmt__str, const void *args, u32 len__sz,
 				   struct bpf_prog_aux *aux)

@@ -4,10 +4,10 @@
  * queue_stack_maps.c and bpf_local_storage.c of kernel/bpf. A hash is walked in the order of insertion, in which a
  * kernel's is random: a scheduler that depends on it would differ from boot to boot.
  */
-#define MOST_MAPS 256
 #define MOST_BUCKETS 65536
-static struct img_map *maps[MOST_MAPS];
-static int nr_maps;
+static struct img_map **maps;
+static int nr_maps, map_room;
+static bool maps_over;		/* their scheduler has gone: the next one's are numbered from 0 */
 
 static bool is_by_cpu(const struct img_map *map)
 {
@@ -101,14 +101,29 @@ int img_bpf_map_new(const struct img_bpf_map *about)
 	struct img_map *map = img_alloc(sizeof(*map));
 	int failed;
 
-	if (nr_maps == MOST_MAPS)
-		return -E2BIG;
+	if (maps_over)
+		nr_maps = 0;
+	maps_over = false;
+	if (nr_maps == map_room) {
+		int larger = max(2 * map_room, 64);
+
+		maps = img_grown(maps, map_room, larger);
+		map_room = larger;
+	}
 	map->about = *about;
 	map->about.name = kstrdup(about->name, GFP_KERNEL);
 	failed = prepare(map);
 	if (failed)
 		return failed;
+	/* What each look asks for. */
+	map->key_stride = values_of_key(map);
+	map->is_array = is_array(map);
+	map->is_hash = is_hash(map);
+	map->is_by_cpu = is_by_cpu(map);
+	map->is_of_maps = is_of_maps(map);
+	map->is_lru = is_lru(map);
 	maps[nr_maps] = map;
+	map->number = nr_maps;
 	return nr_maps++;
 }
 struct img_map *img_map_of(int number)
@@ -130,18 +145,42 @@ static struct img_entry **bucket_of(struct img_map *map, const void *key)
 	u64 hash = 0xcbf29ce484222325ULL;
 	u32 i;
 
+	if (map->about.key_bytes == 8) {
+		hash = get_unaligned((const u64 *)key) * 0x9e3779b97f4a7c15ULL;
+		return &map->buckets[hash >> 32 & (map->nr_buckets - 1)];
+	}
 	for (i = 0; i < map->about.key_bytes; i++)
 		hash = (hash ^ at[i]) * 0x100000001b3ULL;
 	return &map->buckets[(hash ^ hash >> 29) & (map->nr_buckets - 1)];
 }
 
+static bool has_key(const struct img_map *map, const struct img_entry *entry, const void *key)
+{
+	if (map->about.key_bytes == 8)
+		return *(const u64 *)entry->key == get_unaligned((const u64 *)key);
+	return !memcmp(entry->key, key, map->about.key_bytes);
+}
 static struct img_entry *entry_of(struct img_map *map, const void *key)
 {
 	struct img_entry *entry = *bucket_of(map, key);
 
-	while (entry && memcmp(entry->key, key, map->about.key_bytes))
+	while (entry && !has_key(map, entry, key))
 		entry = entry->chain;
 	return entry;
+}
+
+/* Storage grows with the tasks or groups, of which a map does not say how many there will be. */
+static void grow(struct img_map *map)
+{
+	struct img_entry *entry, **bucket;
+
+	map->nr_buckets *= 4;
+	map->buckets = img_alloc(map->nr_buckets * sizeof(*map->buckets));
+	for (entry = map->first; entry; entry = entry->next) {
+		bucket = bucket_of(map, entry->key);
+		entry->chain = *bucket;
+		*bucket = entry;
+	}
 }
 
 static void append(struct img_map *map, struct img_entry *entry)
@@ -159,8 +198,11 @@ static void cut(struct img_map *map, struct img_entry *entry)
 
 static struct img_entry *add(struct img_map *map, const void *key)
 {
-	struct img_entry **bucket = bucket_of(map, key), *entry = map->unused;
+	struct img_entry **bucket, *entry = map->unused;
 
+	if (map->nr >= map->nr_buckets && map->nr_buckets < MOST_BUCKETS)
+		grow(map);
+	bucket = bucket_of(map, key);
 	if (entry) {
 		map->unused = entry->chain;
 	} else {
@@ -180,7 +222,10 @@ static struct img_entry *add(struct img_map *map, const void *key)
 static void drop(struct img_map *map, struct img_entry *entry)
 {
 	struct img_entry **at = bucket_of(map, entry->key);
+	unsigned long place;
 
+	for (place = 0; map->about.nr_fields && place < values_of_key(map); place += map->value_bytes)
+		fields_end(map, (char *)entry->values + place, true);
 	while (*at != entry)
 		at = &(*at)->chain;
 	*at = entry->chain;
@@ -193,20 +238,20 @@ static void drop(struct img_map *map, struct img_entry *entry)
 /* The value of a key, for a CPU; NULL: none is there. A map's value in a map of maps is that map. */
 void *img_map_find(struct img_map *map, const void *key, int cpu)
 {
-	char *value = NULL;
+	struct img_entry *entry;
+	char *value;
 
-	if (is_array(map)) {
+	if (map->is_array) {
 		u32 index = *(const u32 *)key;
 
 		if (index >= map->about.max_entries)
 			return NULL;
-		value = (char *)map->values + values_of_key(map) * index;
-	} else if (is_hash(map)) {
-		struct img_entry *entry = entry_of(map, key);
-
+		value = (char *)map->values + map->key_stride * index;
+	} else if (map->is_hash) {
+		entry = entry_of(map, key);
 		if (!entry)
 			return NULL;
-		if (is_lru(map)) {
+		if (map->is_lru) {
 			cut(map, entry);
 			append(map, entry);
 		}
@@ -214,75 +259,6 @@ void *img_map_find(struct img_map *map, const void *key, int cpu)
 	} else {
 		return NULL;
 	}
-	value += is_by_cpu(map) ? (unsigned long)map->value_bytes * cpu : 0;
-	return is_of_maps(map) ? *(void **)value : value;
-}
-
-static long written(struct img_map *map, void *to, const void *value)
-{
-	if (is_of_maps(map)) {
-		*(void **)to = img_map_of(*(const int *)value);
-		return 0;
-	}
-	memcpy((char *)to + (is_by_cpu(map) ? (unsigned long)map->value_bytes * img_cpu : 0), value,
-	       map->about.value_bytes);
-	return 0;
-}
-
-/* Writes a key's value; of a map by CPU, the entered CPU's. Errors are those of a kernel. */
-long img_map_write(struct img_map *map, const void *key, const void *value, u64 flags)
-{
-	struct img_entry *entry;
-
-	if (is_array(map)) {
-		u32 index = *(const u32 *)key;
-
-		if (index >= map->about.max_entries)
-			return -E2BIG;
-		if (flags == BPF_NOEXIST)
-			return -EEXIST;
-		return written(map, (char *)map->values + values_of_key(map) * index, value);
-	}
-	if (!is_hash(map))
-		return -EOPNOTSUPP;
-	entry = entry_of(map, key);
-	if (entry && flags == BPF_NOEXIST)
-		return -EEXIST;
-	if (!entry && flags == BPF_EXIST)
-		return -ENOENT;
-	if (!entry && !is_storage(map) && map->nr >= map->about.max_entries) {
-		if (!is_lru(map))
-			return -E2BIG;
-		drop(map, map->first);
-	}
-	return written(map, (entry ?: add(map, key))->values, value);
-}
-
-long img_map_delete(struct img_map *map, const void *key)
-{
-	struct img_entry *entry;
-
-	if (!is_hash(map))
-		return -EINVAL;
-	entry = entry_of(map, key);
-	if (!entry)
-		return -ENOENT;
-	drop(map, entry);
-	return 0;
-}
-
-/* The value that belongs to a task or a cgroup. */
-void *img_map_owned(struct img_map *map, const void *owner, const void *first, bool make)
-{
-	struct img_entry *entry;
-
-	if (!owner)
-		return NULL;
-	entry = entry_of(map, &owner);
-	if (!entry && make) {
-		entry = add(map, &owner);
-		if (first)
-			memcpy(entry->values, first, map->about.value_bytes);
-	}
-	return entry ? entry->values : NULL;
+	value += map->is_by_cpu ? (unsigned long)map->value_bytes * cpu : 0;
+	return map->is_of_maps ? *(void **)value : value;
 }

@@ -24,7 +24,7 @@ void img_bpf_types(const struct img_bpf_type *all, unsigned int nr)
 static const struct img_bpf_type *type_of(u64 id)
 {
 	if (id >= nr_types || !types[id].bytes)
-		img_bpf_dies("a program makes an object of type %llu, which its BTF does not have", id);
+		img_bpf_dies("it makes an object of type %llu, which its BTF does not have", id);
 	return &types[id];
 }
 

@@ -5,9 +5,9 @@
  */
 #define MOST_OPS 64
 static struct bpf_struct_ops *kinds[2];		/* by CPU, by cid */
-static struct img_ext_ops asked;
 static void *running;				/* the registered struct; NULL: none is */
 static int program_at[MOST_OPS], nr_ops;
+static unsigned int by[MOST_OPS];		/* enum img_step_by */
 static int exit_program;
 static struct img_ext_state state;
 
@@ -40,12 +40,24 @@ int bpf_obj_name_cpy(char *to, const char *from, unsigned int size)
 	return strscpy(to, from, size);
 }
 
+/* Decisions of an operation are noted with its name, and its task if it has one. */
+static u64 run_op(int n, u64 *arguments)
+{
+	struct op *on = &op_on[img_cpu], before = *on;
+	bool has_task = by[n] == IMG_X_SELECT_CPU || by[n] == IMG_X_ENQUEUE;
+	u64 result;
+
+	*on = (struct op){ by[n], has_task ? (struct task_struct *)arguments[0] : NULL };
+	result = run_program(&programs[program_at[n]], arguments);
+	*on = before;
+	return result;
+}
 /* A function for each operation, as a kernel's trampoline: arguments go to memory, and the program runs. */
 #define OP(n) static u64 op_##n(u64 a, u64 b, u64 c, u64 d, u64 e)		\
 {										\
 	u64 arguments[5] = { a, b, c, d, e };					\
 										\
-	return run_program(&programs[program_at[n]], arguments);		\
+	return run_op(n, arguments);						\
 }
 #define TEN(DO, t) DO(t##0) DO(t##1) DO(t##2) DO(t##3) DO(t##4) DO(t##5) DO(t##6) DO(t##7) DO(t##8) DO(t##9)
 #define ALL(DO) TEN(DO, ) TEN(DO, 1) TEN(DO, 2) TEN(DO, 3) TEN(DO, 4) TEN(DO, 5)
@@ -83,6 +95,8 @@ static int fill(struct bpf_struct_ops *kind, char *to, const struct img_ext_memb
 		if (nr_ops == ARRAY_SIZE(ops))
 			return -E2BIG;
 		program_at[nr_ops] = member->program;
+		by[nr_ops] = by_of(member->name);
+		has_select |= by[nr_ops] == IMG_X_SELECT_CPU;
 		*(void **)(to + member->offset) = ops[nr_ops++];
 		return 0;
 	}
@@ -95,11 +109,20 @@ static int fill(struct bpf_struct_ops *kind, char *to, const struct img_ext_memb
 static int result;
 static void enable(void *to)
 {
+	u64 arguments[] = { (u64)to, 0, 0 };
+
+	img_bpf_reaches("bpf_scx_reg", false, arguments, 2);
 	result = kinds[asked.by_cid]->reg(to, NULL);
+	arguments[2] = result;
+	img_bpf_reaches("bpf_scx_reg", true, arguments, 2);
 }
 static void disable(void *to)
 {
+	u64 arguments[] = { (u64)to, 0, 0 };
+
+	img_bpf_reaches("bpf_scx_unreg", false, arguments, 2);
 	kinds[asked.by_cid]->unreg(to, NULL);
+	img_bpf_reaches("bpf_scx_unreg", true, arguments, 2);
 }
 
 /* From outside: no task of the machine asks for it. */
@@ -114,10 +137,15 @@ int img_ext_enable(const struct img_ext_ops *given)
 		return -EBUSY;
 	asked = *given;
 	nr_ops = 0;
+	has_select = false;
+	steps_begin();
 	exit_program = -1;
 	state = (struct img_ext_state){ };
-	for (i = 0; i < given->nr_members && !failed; i++)
+	for (i = 0; i < given->nr_members && !failed; i++) {
 		failed = fill(kind, to, &given->members[i]);
+		if (failed)
+			state.reason = given->members[i].name;
+	}
 	if (failed)
 		return failed;
 	*(void **)(to + asked.exit_at) = op_exit;
@@ -139,7 +167,18 @@ void img_ext_disable(void)
 		return;
 	img_outside(disable, running);
 	running = NULL;
+	schedulers_gone++;
+	maps_over = true;
 	img_settle();
+}
+
+/* Its counters of events, by the kernel's own function, of which the engine knows the place. */
+void img_ext_events(const void *function, void *to, unsigned long bytes)
+{
+	void (*events)(void *to, size_t bytes, const struct bpf_prog_aux *aux) = function;
+
+	if (running)
+		events(to, bytes, &a_program_aux);
 }
 
 void img_ext_look(struct img_ext_state *to)

@@ -17,16 +17,13 @@ struct img_bpf_program *img_bpf_program_at(int number)
 	return &programs[number];
 }
 
-/* Which program a place is in. */
-static const char *program_of(const struct img_bpf_insn *at)
+/* By which instruction a CPU has left its program: for a call, or for good. */
+static const struct img_bpf_insn *left_by[NR_CPUS];
+const struct img_bpf_insn *img_bpf_place(void)
 {
-	int i;
-
-	for (i = 0; i < nr_programs; i++)
-		if (at >= programs[i].insns && at < programs[i].insns + programs[i].nr)
-			return programs[i].name;
-	return "?";
+	return depth[img_cpu] ? left_by[img_cpu] : NULL;
 }
+
 static char words[256];
 void img_bpf_dies(const char *format, ...)
 {
@@ -74,138 +71,172 @@ static s64 rest_of(s64 a, s64 b)
 
 #include "bpf_atomic.c"
 
-/* Rows of operations: of 64 and 32 bits, by a register and by a number. */
+/*
+ * Each row of operations is a list of places, in a table by opcode, and each place goes on to the next instruction's.
+ * Rows: of 64 and 32 bits, by a register and by a number.
+ */
+#define NEXT goto *places[(++at)->op]
 #define ALU(OP, wide, narrow)							\
-	case BPF_ALU64 | OP | BPF_X: { u64 a = r[at->dst], b = r[at->src]; r[at->dst] = wide; break; } \
-	case BPF_ALU64 | OP | BPF_K: { u64 a = r[at->dst], b = at->imm; r[at->dst] = wide; break; } \
-	case BPF_ALU | OP | BPF_X: { u32 a = r[at->dst], b = r[at->src]; r[at->dst] = (u32)(narrow); break; } \
-	case BPF_ALU | OP | BPF_K: { u32 a = r[at->dst], b = at->imm; r[at->dst] = (u32)(narrow); break; }
+	w_x_##OP: { u64 a = r[at->dst], b = r[at->src]; r[at->dst] = wide; NEXT; }	\
+	w_k_##OP: { u64 a = r[at->dst], b = at->imm; r[at->dst] = wide; NEXT; }	\
+	n_x_##OP: { u32 a = r[at->dst], b = r[at->src]; r[at->dst] = (u32)(narrow); NEXT; }	\
+	n_k_##OP: { u32 a = r[at->dst], b = at->imm; r[at->dst] = (u32)(narrow); NEXT; }
 #define SAME(OP, expression) ALU(OP, expression, expression)
+#define OF_ALU(OP)								\
+	[BPF_ALU64 | BPF_##OP | BPF_X] = &&w_x_##OP, [BPF_ALU64 | BPF_##OP | BPF_K] = &&w_k_##OP,	\
+	[BPF_ALU | BPF_##OP | BPF_X] = &&n_x_##OP, [BPF_ALU | BPF_##OP | BPF_K] = &&n_k_##OP,
+/* What was executed is counted by place: a jump moves the place from which on it is counted, too. */
+#define GO(by)									\
+	do {									\
+		long places_on = (by);						\
+										\
+		at += places_on;						\
+		since += places_on;						\
+		if (places_on < 0 && unlikely(at - since > MOST_EXECUTED))	\
+			has_no_end(at, at - since);				\
+	} while (0)
 #define JUMP(OP, type, narrow, condition)					\
-	case BPF_JMP | OP | BPF_X: { type a = r[at->dst], b = r[at->src]; if (condition) at += at->off; break; } \
-	case BPF_JMP | OP | BPF_K: { type a = r[at->dst], b = at->imm; if (condition) at += at->off; break; } \
-	case BPF_JMP32 | OP | BPF_X: { narrow a = r[at->dst], b = r[at->src]; if (condition) at += at->off; break; } \
-	case BPF_JMP32 | OP | BPF_K: { narrow a = r[at->dst], b = at->imm; if (condition) at += at->off; break; }
-#define LOAD(MODE, SIZE, type)							\
-	case BPF_LDX | MODE | SIZE: {						\
+	w_x_##OP: { type a = r[at->dst], b = r[at->src]; if (condition) GO(at->off); NEXT; }	\
+	w_k_##OP: { type a = r[at->dst], b = at->imm; if (condition) GO(at->off); NEXT; }	\
+	n_x_##OP: { narrow a = r[at->dst], b = r[at->src]; if (condition) GO(at->off); NEXT; }	\
+	n_k_##OP: { narrow a = r[at->dst], b = at->imm; if (condition) GO(at->off); NEXT; }
+#define OF_JUMP(OP)								\
+	[BPF_JMP | BPF_##OP | BPF_X] = &&w_x_##OP, [BPF_JMP | BPF_##OP | BPF_K] = &&w_k_##OP,	\
+	[BPF_JMP32 | BPF_##OP | BPF_X] = &&n_x_##OP, [BPF_JMP32 | BPF_##OP | BPF_K] = &&n_k_##OP,
+#define LOAD(name, type)							\
+	load_##name: {								\
 		const type *from = (const type *)(r[at->src] + at->off);	\
 										\
 		if (unlikely(img_bpf_is_null(from))) {				\
 			r[at->dst] = 0;						\
-			break;							\
+			NEXT;							\
 		}								\
 		READS(from);							\
 		r[at->dst] = *from;						\
-		break;								\
+		NEXT;								\
 	}
 /* A store through a null pointer to an arena changes nothing; a verifier lets no other through. */
-#define STORE_OF(op, SIZE, type, value)						\
-	case op | BPF_MEM | SIZE: {						\
+#define STORE_OF(name, type, value)						\
+	store_##name: {								\
 		type *to = (type *)(r[at->dst] + at->off);			\
 										\
 		if (unlikely(img_bpf_is_null(to)))				\
-			break;							\
+			NEXT;							\
 		WRITES(to);							\
 		*to = value;							\
-		break;								\
+		NEXT;								\
 	}
-#define STORE(SIZE, type) STORE_OF(BPF_STX, SIZE, type, r[at->src]) STORE_OF(BPF_ST, SIZE, type, at->imm)
+#define STORE(name, type) STORE_OF(x_##name, type, r[at->src]) STORE_OF(k_##name, type, at->imm)
+#define OF_SIZE(name, SIZE)							\
+	[BPF_LDX | BPF_MEM | SIZE] = &&load_##name,				\
+	[BPF_STX | BPF_MEM | SIZE] = &&store_x_##name, [BPF_ST | BPF_MEM | SIZE] = &&store_k_##name,	\
+	[BPF_STX | BPF_ATOMIC | SIZE] = &&atomically,
 
 /* Instructions between two calls, and of all of a program with its loops and callbacks: more have no end. */
-#define MOST_EXECUTED (1U << 30)
+#define MOST_EXECUTED (1L << 30)
 static u64 limit_on[NR_CPUS];
-static void count(int cpu, unsigned int executed, const struct img_bpf_insn *at)
+static void has_no_end(const struct img_bpf_insn *at, u64 executed)
 {
+	left_by[img_cpu] = at;
+	img_bpf_dies("it does not end: it has executed %llu instructions", executed);
+}
+static void count(int cpu, u64 executed, const struct img_bpf_insn *at)
+{
+	left_by[cpu] = at;
 	executed_on[cpu] += executed;
 	if (unlikely(executed_on[cpu] > limit_on[cpu]))
-		img_bpf_dies("program %s does not end: it has executed %u instructions", program_of(at), MOST_EXECUTED);
+		has_no_end(at, MOST_EXECUTED);
 }
 
+#define DIES(...) (left_by[cpu] = at, img_bpf_dies(__VA_ARGS__))
 /* Executes from a place to its exit. Instructions of functions called by a program are counted as the program's. */
 static u64 run(const struct img_bpf_insn *at, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5)
 {
+	static const void *const places[IMG_BPF_MISSING + 1] = {
+		[0 ... IMG_BPF_MISSING] = &&unknown,
+		OF_ALU(ADD) OF_ALU(SUB) OF_ALU(MUL) OF_ALU(OR) OF_ALU(AND) OF_ALU(XOR) OF_ALU(LSH) OF_ALU(RSH)
+		OF_ALU(ARSH) OF_ALU(DIV) OF_ALU(MOD)
+		OF_JUMP(JEQ) OF_JUMP(JNE) OF_JUMP(JGT) OF_JUMP(JGE) OF_JUMP(JLT) OF_JUMP(JLE) OF_JUMP(JSGT)
+		OF_JUMP(JSGE) OF_JUMP(JSLT) OF_JUMP(JSLE) OF_JUMP(JSET)
+		OF_SIZE(u64, BPF_DW) OF_SIZE(u32, BPF_W) OF_SIZE(u16, BPF_H) OF_SIZE(u8, BPF_B)
+		[BPF_LDX | BPF_MEMSX | BPF_W] = &&load_s32, [BPF_LDX | BPF_MEMSX | BPF_H] = &&load_s16,
+		[BPF_LDX | BPF_MEMSX | BPF_B] = &&load_s8, [BPF_LD | BPF_IMM | BPF_DW] = &&wide_number,
+		[BPF_ALU64 | BPF_NEG] = &&negative, [BPF_ALU | BPF_NEG] = &&negative32,
+		[BPF_ALU64 | BPF_MOV | BPF_X] = &&copy, [BPF_ALU64 | BPF_MOV | BPF_K] = &&number,
+		[BPF_ALU | BPF_MOV | BPF_X] = &&copy32, [BPF_ALU | BPF_MOV | BPF_K] = &&number32,
+		[BPF_ALU | BPF_END | BPF_TO_LE] = &&as_it_is, [BPF_ALU | BPF_END | BPF_TO_BE] = &&swap,
+		[BPF_ALU64 | BPF_END | BPF_TO_LE] = &&swap,
+		[BPF_JMP | BPF_JA] = &&jump, [BPF_JMP32 | BPF_JA] = &&jump_far, [BPF_JMP | 0xe0] = &&may_goto,
+		[BPF_JMP | BPF_EXIT] = &&leaves, [IMG_BPF_CALL_LOCAL] = &&calls_local,
+		[IMG_BPF_CALL_HELPER] = &&calls_helper, [IMG_BPF_CALL_KFUNC] = &&calls_kfunc,
+		[IMG_BPF_MISSING] = &&missing,
+	};
+	const struct img_bpf_insn *since = at - 1;	/* of those executed the last one that is counted */
 	u64 frame[IMG_BPF_STACK / 8], r[11] = { 0, a1, a2, a3, a4, a5 };
-	unsigned int executed = 0, may_go = 0x7fffff;
+	unsigned int may_go = 0x7fffff;
 	int cpu = img_cpu;
 
 	if (++depth[cpu] > IMG_BPF_DEPTH)
-		img_bpf_dies("program %s calls itself more than %d deep", program_of(at), IMG_BPF_DEPTH);
+		DIES("it calls itself more than %d deep", IMG_BPF_DEPTH);
 	r[10] = (u64)(frame + ARRAY_SIZE(frame));
-	for (;; at++) {
-		if (unlikely(++executed > MOST_EXECUTED))
-			img_bpf_dies("program %s does not end: it has executed %u instructions", program_of(at),
-				     executed);
-		switch (at->op) {
-		SAME(BPF_ADD, a + b)
-		SAME(BPF_SUB, a - b)
-		SAME(BPF_MUL, a * b)
-		SAME(BPF_OR, a | b)
-		SAME(BPF_AND, a & b)
-		SAME(BPF_XOR, a ^ b)
-		ALU(BPF_LSH, a << (b & 63), a << (b & 31))
-		ALU(BPF_RSH, a >> (b & 63), a >> (b & 31))
-		ALU(BPF_ARSH, (s64)a >> (b & 63), (s32)a >> (b & 31))
-		ALU(BPF_DIV, at->off ? divided(a, b) : b ? a / b : 0, at->off ? divided((s32)a, (s32)b) : b ? a / b : 0)
-		ALU(BPF_MOD, at->off ? rest_of(a, b) : b ? a % b : a, at->off ? rest_of((s32)a, (s32)b) : b ? a % b : a)
-		case BPF_ALU64 | BPF_NEG: r[at->dst] = -r[at->dst]; break;
-		case BPF_ALU | BPF_NEG: r[at->dst] = (u32)-r[at->dst]; break;
-		/* 1: a cast between the addresses of an arena, which are the same here. */
-		case BPF_ALU64 | BPF_MOV | BPF_X:
-			r[at->dst] = at->off > 1 ? sign_extended(r[at->src], at->off) : r[at->src];
-			break;
-		case BPF_ALU64 | BPF_MOV | BPF_K: r[at->dst] = at->imm; break;
-		case BPF_ALU | BPF_MOV | BPF_X:
-			r[at->dst] = (u32)(at->off > 1 ? sign_extended(r[at->src], at->off) : r[at->src]);
-			break;
-		case BPF_ALU | BPF_MOV | BPF_K: r[at->dst] = (u32)at->imm; break;
-		case BPF_ALU | BPF_END | BPF_TO_LE: r[at->dst] = cut_to(r[at->dst], at->imm); break;
-		case BPF_ALU | BPF_END | BPF_TO_BE:
-		case BPF_ALU64 | BPF_END | BPF_TO_LE: r[at->dst] = swapped(r[at->dst], at->imm); break;
-		case BPF_LD | BPF_IMM | BPF_DW: r[at->dst] = at->imm; at++; break;
-		LOAD(BPF_MEM, BPF_DW, u64) LOAD(BPF_MEM, BPF_W, u32) LOAD(BPF_MEM, BPF_H, u16) LOAD(BPF_MEM, BPF_B, u8)
-		LOAD(BPF_MEMSX, BPF_W, s32) LOAD(BPF_MEMSX, BPF_H, s16) LOAD(BPF_MEMSX, BPF_B, s8)
-		STORE(BPF_DW, u64) STORE(BPF_W, u32) STORE(BPF_H, u16) STORE(BPF_B, u8)
-		case BPF_STX | BPF_ATOMIC | BPF_DW:
-		case BPF_STX | BPF_ATOMIC | BPF_W:
-		case BPF_STX | BPF_ATOMIC | BPF_H:
-		case BPF_STX | BPF_ATOMIC | BPF_B: atomic(at, r); break;
-		JUMP(BPF_JEQ, u64, u32, a == b) JUMP(BPF_JNE, u64, u32, a != b)
-		JUMP(BPF_JGT, u64, u32, a > b) JUMP(BPF_JGE, u64, u32, a >= b)
-		JUMP(BPF_JLT, u64, u32, a < b) JUMP(BPF_JLE, u64, u32, a <= b)
-		JUMP(BPF_JSGT, s64, s32, a > b) JUMP(BPF_JSGE, s64, s32, a >= b)
-		JUMP(BPF_JSLT, s64, s32, a < b) JUMP(BPF_JSLE, s64, s32, a <= b)
-		JUMP(BPF_JSET, u64, u32, a & b)
-		case BPF_JMP | BPF_JA: at += at->off; break;
-		case BPF_JMP32 | BPF_JA: at += at->imm; break;
-		/* may_goto: a loop that has gone on for too long is left. */
-		case BPF_JMP | 0xe0: if (!may_go || !--may_go) at += at->off; break;
-		case IMG_BPF_CALL_LOCAL:
-			r[0] = run((const struct img_bpf_insn *)at->imm, r[1], r[2], r[3], r[4], r[5]);
-			break;
-		case IMG_BPF_CALL_HELPER:
-			EXECUTED(executed);
-			count(cpu, executed, at);
-			executed = 0;
-			r[0] = ((img_bpf_helper_t *)at->imm)(r[1], r[2], r[3], r[4], r[5]);
-			break;
-		case IMG_BPF_CALL_KFUNC:
-			EXECUTED(executed);
-			count(cpu, executed, at);
-			executed = 0;
-			r[0] = img_bpf_function((struct img_bpf_called *)at->imm, r);
-			break;
-		case IMG_BPF_MISSING:
-			img_bpf_dies("program %s reaches %s, which the kernel lacks", program_of(at),
-				     (const char *)at->imm);
-		case BPF_JMP | BPF_EXIT:
-			EXECUTED(executed);
-			executed_on[cpu] += executed;
-			depth[cpu]--;
-			return r[0];
-		default:
-			img_bpf_dies("program %s has an instruction %#x that is not known", program_of(at), at->op);
-		}
-	}
+	goto *places[at->op];
+
+	SAME(ADD, a + b) SAME(SUB, a - b) SAME(MUL, a * b) SAME(OR, a | b) SAME(AND, a & b) SAME(XOR, a ^ b)
+	ALU(LSH, a << (b & 63), a << (b & 31))
+	ALU(RSH, a >> (b & 63), a >> (b & 31))
+	ALU(ARSH, (s64)a >> (b & 63), (s32)a >> (b & 31))
+	ALU(DIV, at->off ? divided(a, b) : b ? a / b : 0, at->off ? divided((s32)a, (s32)b) : b ? a / b : 0)
+	ALU(MOD, at->off ? rest_of(a, b) : b ? a % b : a, at->off ? rest_of((s32)a, (s32)b) : b ? a % b : a)
+	JUMP(JEQ, u64, u32, a == b) JUMP(JNE, u64, u32, a != b) JUMP(JGT, u64, u32, a > b)
+	JUMP(JGE, u64, u32, a >= b) JUMP(JLT, u64, u32, a < b) JUMP(JLE, u64, u32, a <= b)
+	JUMP(JSGT, s64, s32, a > b) JUMP(JSGE, s64, s32, a >= b) JUMP(JSLT, s64, s32, a < b)
+	JUMP(JSLE, s64, s32, a <= b) JUMP(JSET, u64, u32, a & b)
+	LOAD(u64, u64) LOAD(u32, u32) LOAD(u16, u16) LOAD(u8, u8) LOAD(s32, s32) LOAD(s16, s16) LOAD(s8, s8)
+	STORE(u64, u64) STORE(u32, u32) STORE(u16, u16) STORE(u8, u8)
+
+negative:	r[at->dst] = -r[at->dst]; NEXT;
+negative32:	r[at->dst] = (u32)-r[at->dst]; NEXT;
+	/* 1: a cast between the addresses of an arena, which are the same here. */
+copy:		r[at->dst] = at->off > 1 ? sign_extended(r[at->src], at->off) : r[at->src]; NEXT;
+copy32:		r[at->dst] = (u32)(at->off > 1 ? sign_extended(r[at->src], at->off) : r[at->src]); NEXT;
+number:		r[at->dst] = at->imm; NEXT;
+number32:	r[at->dst] = (u32)at->imm; NEXT;
+wide_number:	r[at->dst] = at->imm; at++; since++; NEXT;
+as_it_is:	r[at->dst] = cut_to(r[at->dst], at->imm); NEXT;
+swap:		r[at->dst] = swapped(r[at->dst], at->imm); NEXT;
+atomically:	atomic(at, r); NEXT;
+jump:		GO(at->off); NEXT;
+jump_far:	GO(at->imm); NEXT;
+	/* A loop that has gone on for too long is left. */
+may_goto:
+	if (!may_go || !--may_go)
+		GO(at->off);
+	NEXT;
+calls_local:
+	r[0] = run((const struct img_bpf_insn *)at->imm, r[1], r[2], r[3], r[4], r[5]);
+	NEXT;
+calls_helper:
+	EXECUTED(at - since);
+	count(cpu, at - since, at);
+	since = at;
+	r[0] = ((img_bpf_helper_t *)at->imm)(r[1], r[2], r[3], r[4], r[5]);
+	NEXT;
+calls_kfunc:
+	EXECUTED(at - since);
+	count(cpu, at - since, at);
+	since = at;
+	r[0] = img_bpf_function((struct img_bpf_called *)at->imm, r);
+	NEXT;
+leaves:
+	EXECUTED(at - since);
+	executed_on[cpu] += at - since;
+	depth[cpu]--;
+	return r[0];
+missing:
+	DIES("it reaches %s, which the kernel lacks", (const char *)at->imm);
+unknown:
+	DIES("its opcode %#x is not known", at->op);
+	return 0;
 }
 
 /* A function of a program as a callback: its place. */

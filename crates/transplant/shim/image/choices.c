@@ -33,7 +33,7 @@ unsigned long img_times_left APART = 0;
 #define IS_WAKEUP (sd_flag & SD_BALANCE_WAKE)
 #endif
 typedef int (*select_t)(PARAMETERS);
-static select_t fair APART = NULL, rt APART = NULL, dl APART = NULL;
+static select_t fair APART = NULL, rt APART = NULL, dl APART = NULL, ext APART = NULL;
 
 /* A slot, in use until the notes are forgotten. */
 static struct slot *slot_new(void)
@@ -228,6 +228,7 @@ static int explained(select_t class, PARAMETERS)
 	struct slot *slot = read_state(ARGUMENTS);
 	unsigned long left = img_times_left;
 	int chosen = class(ARGUMENTS);
+	struct rq *rq = cpu_rq(chosen);
 	struct img_note *note = img_note(IMG_CHOSE, img_cpu);
 
 	if (left != img_times_left) {
@@ -236,6 +237,7 @@ static int explained(select_t class, PARAMETERS)
 	}
 	note->pid = p->pid;
 	note->other = chosen;
+	note->flags = img_is_ext(p) | (rq->curr == rq->idle && !rq->nr_running) << 1;
 	note->at = (unsigned long)&slot->choice;
 	slot->next = noted;
 	noted = slot;
@@ -252,6 +254,10 @@ static int explained_rt(PARAMETERS)
 static int explained_dl(PARAMETERS)
 {
 	return explained(dl, ARGUMENTS);
+}
+static int explained_ext(PARAMETERS)
+{
+	return explained(ext, ARGUMENTS);
 }
 
 /* Classes are constant to the compiler, but the core calls their functions by pointer. */
@@ -271,5 +277,8 @@ void img_explain(void)
 	fair = stand_before(&fair_sched_class, explained_fair);
 	rt = stand_before(&rt_sched_class, explained_rt);
 	dl = stand_before(&dl_sched_class, explained_dl);
+#ifdef CONFIG_SCHED_CLASS_EXT
+	ext = stand_before(&ext_sched_class, explained_ext);
+#endif
 	img_explain_preemption();
 }

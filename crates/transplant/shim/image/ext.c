@@ -17,6 +17,7 @@
 #include <linux/stacktrace.h>
 #include <linux/suspend.h>
 #include <linux/sysfs.h>
+#include <linux/unaligned.h>
 #include <linux/workqueue.h>
 #include "bpf.h"
 
@@ -271,11 +272,15 @@ long copy_from_kernel_nofault(void *to, const void *from, size_t size)
 	return 0;
 }
 
+#include "bpf_fields.c"
 #include "bpf_maps.c"
+#include "bpf_writes.c"
 #include "bpf_engine.c"
 #include "bpf_arena.c"
 #include "bpf_run.c"
+#include "bpf_trace.c"
 #include "bpf_helpers.c"
+#include "ext_steps.c"
 #include "bpf_kfuncs.c"
 #include "bpf_iters.c"
 #include "bpf_objects.c"

@@ -10,6 +10,11 @@
 struct cgroup_root cgrp_dfl_root;
 struct mutex cgroup_mutex;
 
+bool cgroup_on_dfl(const struct cgroup *cgroup)
+{
+	return cgroup->root == &cgrp_dfl_root;
+}
+
 /* The next one of a walk that has a css before its children; the first one if `at` is NULL. */
 struct cgroup_subsys_state *css_next_descendant_pre(struct cgroup_subsys_state *at, struct cgroup_subsys_state *root)
 {

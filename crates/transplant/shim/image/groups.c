@@ -98,6 +98,7 @@ int img_group_new(int parent)
 	if (cpu_cgrp_subsys.css_online && cpu_cgrp_subsys.css_online(group->css))
 		return -EINVAL;
 	group->css->flags |= CSS_ONLINE;
+	img_trace_mkdir(group->cgroup);
 	img_settle();
 	return number - 1;
 }
@@ -221,12 +222,18 @@ int img_group_move(int pid, int n)
 {
 	struct group *group = group_of(n);
 	struct cgroup_taskset set = { .task = img_task_by_pid(pid), .css = group->css };
-	int failed = cpu_cgrp_subsys.can_attach ? cpu_cgrp_subsys.can_attach(&set) : 0;
+	struct css_set *from = rcu_dereference_raw(set.task->cgroups);
+	int failed;
 
+	/* Whoever is asked may look where the task goes. */
+	from->mg_dst_cset = &group->set;
+	failed = cpu_cgrp_subsys.can_attach ? cpu_cgrp_subsys.can_attach(&set) : 0;
+	from->mg_dst_cset = NULL;
 	if (failed)
 		return failed;
 	rcu_assign_pointer(set.task->cgroups, &group->set);
 	cpu_cgrp_subsys.attach(&set);
+	img_trace_attach(group->cgroup, set.task);
 	img_settle();
 	return 0;
 }

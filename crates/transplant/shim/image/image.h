@@ -139,8 +139,34 @@ struct css_set *img_css_set(int group);
 void img_cgroup_join(struct cgroup *cgroup, struct cgroup_subsys_state *css, u64 id);
 /* ext.c: after each verb, when no CPU is inside of one */
 void img_ext_settle(void);
+/* ext_steps.c */
+bool img_ext_slice_over(const struct task_struct *p);
+#define img_is_ext(p) ((p)->sched_class == &ext_sched_class)
+/* traced.c */
+void img_trace_fork(struct task_struct *parent, struct task_struct *p);
+void img_trace_exit(struct task_struct *p);
+void img_trace_free(struct task_struct *p);
+void img_trace_mkdir(struct cgroup *cgroup);
+void img_trace_attach(struct cgroup *cgroup, struct task_struct *p);
 #else
+#define img_is_ext(p) false
+#define img_ext_slice_over(p) false
 static inline void img_ext_settle(void)
+{
+}
+static inline void img_trace_fork(struct task_struct *parent, struct task_struct *p)
+{
+}
+static inline void img_trace_exit(struct task_struct *p)
+{
+}
+static inline void img_trace_free(struct task_struct *p)
+{
+}
+static inline void img_trace_mkdir(struct cgroup *cgroup)
+{
+}
+static inline void img_trace_attach(struct cgroup *cgroup, struct task_struct *p)
 {
 }
 #endif

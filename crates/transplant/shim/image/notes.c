@@ -102,7 +102,8 @@ static void switched(bool preempt, struct task_struct *prev, struct task_struct 
 	note = img_event(IMG_SWITCH, img_cpu);
 	note->pid = prev->pid;
 	note->other = next->pid;
-	note->flags = preempt | (img_verb == IMG_DO_yield_now ? 2 : 0) | (is_throttled(prev) ? 4 : 0);
+	note->flags = preempt | (img_verb == IMG_DO_yield_now ? 2 : 0) | (is_throttled(prev) ? 4 : 0) |
+		      (img_ext_slice_over(prev) ? 8 : 0);
 	note->value = preempt ? 0 : (READ_ONCE(prev->__state) | prev->exit_state) & TASK_REPORT;
 	/* A further note may move this one in memory. */
 	if (READ_ONCE(prev->__state) == TASK_RUNNING && !is_idle_task(prev))
@@ -157,6 +158,7 @@ static void on_migrate(void *data, struct task_struct *p, int cpu)
 	struct img_note *note = img_event(IMG_MIGRATE, cpu);
 
 	note->pid = p->pid;
+	note->flags = img_is_ext(p);
 	note->value = task_cpu(p);
 	img_task_moved = true;
 }

@@ -33,6 +33,8 @@ void probe_switch_last(void) { register_trace_sched_switch(last, NULL); }
 /* PROBE(SWITCH_STATE_FIRST) */
 static void first(void *d, bool preempt, unsigned int state, struct task_struct *prev, struct task_struct *next) { }
 void probe_switch_first(void) { register_trace_sched_switch(first, NULL); }
+/* PROBE(EXIT_OF_GROUP) */
+void probe_exit_of_group(struct task_struct *p) { trace_sched_process_exit(p, false); }
 /* PROBE(RQ_LOCK) */
 void probe_rq_lock(struct rq *rq) { raw_spin_rq_lock(rq); }
 /* PROBE(HRTIMER_SETUP) */

@@ -38,6 +38,13 @@ __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nim
 	"mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
 	"pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
 	".size img_swap, .-img_swap\n");
+/* cpu_relax(): img_relaxed() sees the registers that calls keep, where the loop is, and the begin of its frame. */
+__asm__(".text\n.hidden img_relaxed\n.globl img_relax\n.type img_relax, @function\nimg_relax:\n.cfi_startproc\n"
+	"push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\nmov %rsp, %rbp\n.cfi_def_cfa_register %rbp\n"
+	"push %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+	"mov %rsp, %rdi\nsub $8, %rsp\ncall img_relaxed\nadd $48, %rsp\npop %rbp\n.cfi_def_cfa %rsp, 8\nret\n"
+	".cfi_endproc\n"
+	".size img_relax, .-img_relax\n");
 #define RETURN_AT 6		/* after the saved words */
 #define FRAME 8			/* a function begins with its return address on the stack */
 #elif defined(IMG_ON_AARCH64)
@@ -52,6 +59,14 @@ __asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nim
 	"ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
 	"add sp, sp, #160\nret\n"
 	".size img_swap, .-img_swap\n");
+__asm__(".text\n.hidden img_relaxed\n.globl img_relax\n.type img_relax, @function\nimg_relax:\n.cfi_startproc\n"
+	"stp x29, x30, [sp, #-96]!\n.cfi_def_cfa_offset 96\n.cfi_offset x29, -96\n.cfi_offset x30, -88\n"
+	"mov x29, sp\n.cfi_def_cfa_register x29\n"
+	"stp x19, x20, [sp, #16]\nstp x21, x22, [sp, #32]\nstp x23, x24, [sp, #48]\n"
+	"stp x25, x26, [sp, #64]\nstp x27, x28, [sp, #80]\n"
+	"mov x0, sp\nbl img_relaxed\nldp x29, x30, [sp], #96\n.cfi_def_cfa sp, 0\nret\n"
+	".cfi_endproc\n"
+	".size img_relax, .-img_relax\n");
 #define RETURN_AT 11
 #define FRAME 20
 #else

@@ -202,6 +202,7 @@ int img_task_new(const struct img_new_task *task)
 	note = img_note(IMG_FORK, img_cpu);
 	note->pid = pid;
 	note->other = current->pid;
+	img_trace_fork(current, p);
 	img_settle();
 	return pid;
 }

@@ -177,12 +177,14 @@ void img_exit(void)
 		sched_cache_exit_mm(p);
 #endif
 	sched_autogroup_exit_task(p);
+	img_trace_exit(p);
 	img_unlist_task(p);
 	p->exit_state = EXIT_DEAD;
 	img_note(IMG_EXIT, img_cpu)->pid = p->pid;
 	set_special_state(TASK_DEAD);
 	p->flags |= PF_NOFREEZE;
 	schedule();
+	img_trace_free(p);
 	if (p->mm)
 		img_space_leave(p->mm);
 	img_settle_balanced();

@@ -83,6 +83,15 @@ pub fn built(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<
     built_of("6.1", series(), patches, fragment)
 }
 
+/// Builds an image of 7.3 with sched_ext and these lines in its fragment, or finds it.
+pub fn image_with_ext(lines: &str) -> Option<MadeImage> {
+    // As a run of a scheduler asks for it, so that one image serves both.
+    let options = ["BPF_SYSCALL", "BPF_JIT", "BPF_JIT_ALWAYS_ON", "DEBUG_INFO_DWARF4", "SCHED_CLASS_EXT"];
+    let options: String = options.iter().map(|option| format!("CONFIG_{option}=y\n")).collect();
+    let fragment = ("sched_ext".to_owned(), format!("{options}{lines}"));
+    built_of("7.3", in_cache("7.3"), Vec::new(), Some(fragment)).map(|made| made.unwrap())
+}
+
 /// Builds an image of a series; `None` if `found` is `None`.
 fn built_of(
     wanted: &str,

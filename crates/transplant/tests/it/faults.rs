@@ -1,10 +1,10 @@
 //! Faults that end a run, and additions of a patch.
 
-use crate::again::{Asked, Ended, again_as, image_with, machine, patch_behind, works};
+use crate::again::{Asked, Ended, again_as, image_with, image_with_ext, machine, patch_behind, works};
 use crate::engine::{Engine, Program};
 use object::elf::SHF_ALLOC;
 use object::{Object as _, ObjectSection as _, SectionFlags};
-use schedlab_kernels::{diff::Patch, shipped};
+use schedlab_kernels::{code::MadeImage, diff::Patch, shipped};
 use schedlab_transplant::abi::Attr;
 use schedlab_transplant::load::{Image, NewTask};
 use schedlab_transplant::note::Note;
@@ -52,6 +52,16 @@ const FAULTS: &str = "\
 \t\tchar *freed = kmalloc(100, GFP_KERNEL);
 \t\tkfree(freed);
 \t\t*(volatile char *)(freed + 7) = 1;
+\t\tbreak;
+\t}
+\tcase 12:
+\t\twhile (task_nice(current) == 12)
+\t\t\tcpu_relax();
+\t\tbreak;
+\tcase 13: {
+\t\tint i;
+\t\tfor (i = 0; i < 50000; i++)
+\t\t\tcpu_relax();
 \t\tbreak;
 \t}
 \tcase 11:
@@ -154,6 +164,21 @@ fn an_endless_loop_that_notes_events_ends_before_memory_does() {
 }
 
 #[test]
+fn a_loop_that_waits_for_nobody_is_an_error() {
+    let test = "faults::a_loop_that_waits_for_nobody_is_an_error";
+    let Some(ended) = yields(test, 12) else { return };
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    assert!(ended.err.contains("image: a CPU waits for another one in a loop"), "{}", ended.err);
+    assert!(ended.err.contains("\n    yield at kernel/sched/"), "{}", ended.err);
+}
+
+#[test]
+fn a_loop_that_relaxes_and_gets_on_is_not_an_error() {
+    let Some(ended) = yields("faults::a_loop_that_relaxes_and_gets_on_is_not_an_error", 13) else { return };
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+}
+
+#[test]
 fn freed_memory_is_out_of_reach_under_guard() {
     let test = "faults::freed_memory_is_out_of_reach_under_guard";
     let Some(ended) = yields_as(test, 10, Asked::default(), |image| image.guard().unwrap()) else { return };
@@ -248,8 +273,20 @@ fn a_second_build_has_the_same_bytes() {
     // Another folder of objects.
     let again = Some(("again".to_owned(), "# again\n".to_owned()));
     let two = image_with(Vec::new(), again).unwrap();
+    same_bytes(&one, &two);
+}
+
+#[test]
+fn a_second_build_with_sched_ext_has_the_same_bytes_and_types() {
+    let (Some(one), Some(two)) = (image_with_ext(""), image_with_ext("# again\n")) else { return };
+    same_bytes(&one, &two);
+    let [one, two] = [&one, &two].map(|made| std::fs::read(made.image.btf().unwrap()).unwrap());
+    assert!(one.len() > 100_000 && one == two);
+}
+
+fn same_bytes(one: &MadeImage, two: &MadeImage) {
     assert_ne!(one.image.note.key, two.image.note.key);
-    let [one, two] = [&one, &two].map(|made| loaded(&std::fs::read(&made.image.object).unwrap()));
+    let [one, two] = [one, two].map(|made| loaded(&std::fs::read(&made.image.object).unwrap()));
     assert!(one.len() > 5 && one.values().map(Vec::len).sum::<usize>() > 500_000);
     let other = one.iter().find(|(name, bytes)| two.get(*name) != Some(*bytes));
     assert_eq!((other.map(|(name, _)| name), one.len()), (None, two.len()));

@@ -280,6 +280,11 @@ pub const AT: Section = Section {
             "CPUs that the task may use from then on; of a group, the tasks that are in it then",
         ),
         key("task", r#""worker""#, "the task that changes: a name with or without its number, \"*\" for all"),
+        key(
+            "scx",
+            r#""./scx_mine""#,
+            "the sched_ext scheduler from then on, in place of the one before; \"none\" for the kernel's own classes",
+        ),
     ],
 };
 

@@ -505,6 +505,14 @@ fn change<'t>(table: &Table<'t>, i: usize, all: &mut [Change], open: Open) -> Re
     dials
         .extend(features(table, &format!("{name}.features"), open.features, move |v| &mut v.at[i].features)?);
     dials.extend(tunables(table, &format!("{name}."), open, move |v| &mut v.at[i].tunables)?);
+    if let Some(value) = table.get("scx") {
+        let set = move |v: &mut Variant, text: &str| {
+            v.at[i].scx = Some(Scx { command: text.to_owned(), hash: None });
+            Ok(())
+        };
+        let values = values(table, "scx", value)?;
+        dials.push(Dial { name: format!("{name}.scx"), values, set: Box::new(set) });
+    }
     dials.extend(changes::of_at(table, &name, i, &mut all[i])?);
     Ok(dials)
 }

@@ -56,10 +56,11 @@ pub fn variant(v: &Variant) -> String {
         );
     }
     v.groups.iter().for_each(|group| out += &own_group(group));
-    for Change { time, features, tunables, group, task } in &v.at {
+    for Change { time, features, tunables, group, task, scx } in &v.at {
         let _ = write!(out, "[[variant.at]]\ntime = {}\n{}", time_text(*time), lists(features, tunables));
         out += &group.as_ref().map(group_change).unwrap_or_default();
         out += &task.as_ref().map(task_change).unwrap_or_default();
+        out += &scx.as_ref().map(|scx| format!("scx = {}\n", quoted(&scx.command))).unwrap_or_default();
     }
     out
 }

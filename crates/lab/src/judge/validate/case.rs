@@ -5,13 +5,13 @@
 //! the case.
 
 use crate::ask::experiment::{Around, MAX_RUNS, number, only_workload, strings};
-use crate::ask::patch_names;
+use crate::ask::{patch_names, scx};
 use schedlab_base::{Backend, Error, Result, Version, input};
 use schedlab_compare::agreement::rows::{CLASSES, Tolerances};
 use schedlab_guest::Mode;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{Kernel, Toggle, Variant};
+use schedlab_kernel::{Kernel, Scx, Toggle, Variant};
 use schedlab_machine::reader::{Source, Table};
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
@@ -36,8 +36,10 @@ const KEYS: &[&str] = &[
     "tolerance",
     "control",
 ];
-const KERNEL_KEYS: &[&str] = &["simulated", "image", "features", "tunables", "built"];
+const KERNEL_KEYS: &[&str] = &["simulated", "image", "features", "tunables", "built", "scx"];
 const CONTROL_KEYS: &[&str] = &["why", "machine", "simulated", "features", "tunables"];
+/// The first release with sched_ext.
+const FIRST_EXT: Version = Version::new(6, 12);
 /// Default number of runs of each side of a case.
 const DEFAULT_RUNS: u64 = 5;
 /// Number of CPUs for which a workload is checked when a case is read; the machine's own number comes with
@@ -108,6 +110,8 @@ pub struct Case {
     pub tunables: BTreeMap<String, u64>,
     /// Tunables built into the real kernel; the simulated one also gets them.
     pub built: BTreeMap<String, u64>,
+    /// The sched_ext scheduler that has the tasks on both sides. Only the kernel's own code can be its counterpart.
+    pub scx: Option<Scx>,
     /// Runs of each side.
     pub runs: u64,
     /// Run i has seed `seed + i`, on both sides.
@@ -148,13 +152,18 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
         features: features(&kernel)?,
         tunables: tunables(&kernel, "tunables", matches!(real, Real::Vm(_)))?,
         built: tunables(&kernel, "built", false)?,
+        scx: scheduler(&kernel, real)?,
         runs: within(&top, "runs", DEFAULT_RUNS, 1..=MAX_RUNS)?,
         seed: within(&top, "seed", 1, 0..=u64::MAX >> 1)?,
         tolerance: tolerance(&top, real)?,
         control: control(&top)?,
         real,
     };
-    Kernel::profile(&case.simulated).map_err(|e| kernel.place("simulated", e))?;
+    let profile = Kernel::profile(&case.simulated).map_err(|e| kernel.place("simulated", e))?;
+    if case.scx.is_some() && (profile.version < FIRST_EXT || case.control.is_some()) {
+        let text = format!("scx is for kernels from {FIRST_EXT} on, and not for controls");
+        return Err(kernel.error_at("scx", text));
+    }
     // The version of a path, or of a series without its second number, is known only once the image is opened.
     if let Ok(named) = Version::parse(&case.image) {
         case.is_of_series(named).map_err(|e| kernel.place("image", e))?;
@@ -198,6 +207,16 @@ fn image(kernel: &Table<'_>, real: Real) -> Result<String> {
             Err(kernel.error("[kernel] has no image for the guest").help("image = \"6.1\", or a file"))
         }
         (Real::Vm(_), Some(image)) => Ok(image.to_owned()),
+    }
+}
+
+fn scheduler(kernel: &Table<'_>, real: Real) -> Result<Option<Scx>> {
+    let Some(command) = kernel.string("scx")? else { return Ok(None) };
+    let scx = Scx { command: command.to_owned(), hash: None };
+    match (scx.words(), real) {
+        (None, _) => Err(kernel.error_at("scx", "scx names no program")),
+        (_, Real::Host) => Err(kernel.error_at("scx", "a case on the host has no sched_ext scheduler")),
+        _ => Ok(Some(scx)),
     }
 }
 
@@ -329,8 +348,23 @@ impl Case {
         variant
     }
     /// The variant of the real kernel; a guest's has the name of the compared profile.
-    pub fn variant_real(&self) -> Variant {
-        self.variant(if self.real == Real::Host { RUNNING } else { &self.simulated })
+    ///
+    /// # Errors
+    /// When its scheduler's program is not there.
+    pub fn variant_real(&self) -> Result<Variant> {
+        self.scheduled(self.variant(if self.real == Real::Host { RUNNING } else { &self.simulated }))
+    }
+    /// The variant with the case's scheduler.
+    ///
+    /// # Errors
+    /// When its program is not there.
+    pub fn scheduled(&self, variant: Variant) -> Result<Variant> {
+        let Some(given) = &self.scx else { return Ok(variant) };
+        let name = given
+            .words()
+            .map_or(String::new(), |(program, _)| program.rsplit('/').next().unwrap_or(program).to_owned());
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        scx::resolved(&Variant { name, scx: Some(given.clone()), ..variant }, folder)
     }
     fn variant(&self, kernel: &str) -> Variant {
         let (features, tunables) = (self.features.clone(), self.tunables.clone());

@@ -47,12 +47,29 @@ fn a_case_has_everything_for_both_sides() {
     let case = read(CASE).unwrap();
     assert_eq!((case.real, case.image.as_str(), case.runs, case.seed), (Real::Host, "running", 3, 1));
     assert_eq!(case.tolerance.of(Class::Distributions), 12.5);
-    let (simulated, real) = (case.variant_simulated("v6.18", |_| {}), case.variant_real());
+    let (simulated, real) = (case.variant_simulated("v6.18", |_| {}), case.variant_real().unwrap());
     assert_eq!((simulated.kernel.as_str(), real.kernel.as_str()), ("v6.18", "running"));
     assert_eq!((&simulated.features, simulated.tunables["hz"]), (&real.features, 1000));
     assert!(real.tunables.is_empty(), "what is built in is not set again");
     let tasks = |cpus| case.workload(cpus).unwrap().build(1).unwrap().tasks.len();
     assert_eq!(tasks(4) - tasks(2), 6);
+}
+
+#[test]
+fn a_scheduler_is_for_guests_of_kernels_that_have_sched_ext() {
+    let guest = CASE.replace("\"host\"\nmachine = \"host\"", "\"vm\"\nmachine = \"8cpu\"");
+    let under = |kernel: &str| {
+        let text = guest.replace("features = [\"NO_RUN_TO_PARITY\"]", "scx = \"./no-such -f\"");
+        let text = text
+            .replace("simulated = \"v6.18\"", &format!("simulated = \"v{kernel}\"\nimage = \"{kernel}\""));
+        read(&text)
+    };
+    let case = under("6.18").unwrap();
+    assert!(case.variant_real().unwrap_err().to_string().contains("no-such"));
+    assert_eq!(case.variant_simulated("v6.18", |_| {}).scx, None, "our rules have none");
+    assert!(under("6.1").unwrap_err().to_string().contains("kernels from v6.12 on"));
+    let host = wrong("features = [\"NO_RUN_TO_PARITY\"]", "scx = \"scx_simple\"");
+    assert!(host.contains("on the host"), "{host}");
 }
 
 #[test]
@@ -127,7 +144,7 @@ fn only_a_guests_kernel_has_tunables_in_folders_and_our_rules_have_none_of_them(
     let guest = text.replace("\"host\"\nmachine = \"host\"", "\"vm\"\nmachine = \"8cpu\"");
     let guest = guest.replace("[kernel]", "[kernel]\nimage = \"6.18\"");
     let case = read(&guest).unwrap();
-    assert_eq!(case.variant_real().tunables.len(), 2);
+    assert_eq!(case.variant_real().unwrap().tunables.len(), 2);
     let simulated = case.variant_simulated("v6.18", |_| {});
     assert_eq!(simulated.tunables.keys().collect::<Vec<_>>(), ["hz", "nr_migrate"]);
     assert!(
@@ -139,7 +156,7 @@ fn only_a_guests_kernel_has_tunables_in_folders_and_our_rules_have_none_of_them(
 fn a_control_states_its_fault() {
     let with = |text: &str| read(&format!("{CASE}\n[control]\n{text}"));
     let case = with("why = \"slow\"\nsimulated = \"v6.1\"\ntunables = { hz = 100 }").unwrap();
-    let (simulated, real) = (case.variant_simulated("v6.18", |_| {}), case.variant_real());
+    let (simulated, real) = (case.variant_simulated("v6.18", |_| {}), case.variant_real().unwrap());
     assert_eq!((simulated.kernel.as_str(), simulated.tunables["hz"]), ("v6.1", 100));
     assert!(real.tunables.is_empty());
     assert!(with("why = \"none\"").unwrap_err().to_string().contains("nothing is wrong"));

@@ -14,6 +14,7 @@ mod running;
 pub mod sides;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod verifier;
 pub mod wrong;
 
 pub use case::Case;
@@ -76,7 +77,7 @@ pub fn run_and_judge(
         sides = sides.costing(&probed)?;
     }
     let simulated = work(sides.code.as_ref().unwrap_or(&sides.simulated))?;
-    let tried = wrong::tried(case, &sides.simulated, RealSide::Runs(&real.records), &mut work)?;
+    let tried = wrong::tried(case, sides.right(case), RealSide::Runs(&real.records), &mut work)?;
     let warnings = simulated.warnings.into_iter().chain(real.warnings).collect();
     Ok(judge(case, &simulated.records, &real.records, warnings).beside(&tried))
 }
@@ -94,7 +95,7 @@ pub fn judge_beside(
 ) -> Result<CaseResult> {
     let real = RealSide::Earlier(earlier);
     let simulated = work(sides.code.as_ref().unwrap_or(&sides.simulated))?;
-    let tried = wrong::tried(case, &sides.simulated, real, &mut work)?;
+    let tried = wrong::tried(case, sides.right(case), real, &mut work)?;
     let judge = |row| rule::judge_beside(row, &case.tolerance, &simulated.records, real);
     let rows = LIST.iter().map(judge).collect();
     let result = CaseResult::of(&judgement(case), rows, &simulated.records, &[], simulated.warnings);

@@ -44,6 +44,11 @@ pub struct Sides {
 }
 
 impl Sides {
+    /// What deliberately wrong schedulers are derived from: our rules, or of a sched_ext scheduler, which these lack,
+    /// the kernel's own code.
+    pub fn right(&self, case: &Case) -> &Plan {
+        self.code.as_ref().filter(|_| case.scx.is_some()).unwrap_or(&self.simulated)
+    }
     /// The sides with `runs` runs of the real side, and four times as many simulated ones; finished runs count among
     /// them.
     ///
@@ -71,6 +76,7 @@ impl Sides {
         let Some(cell) = self.simulated.cells.first() else { return Ok(self) };
         let (features, tunables) = (case.features.clone(), case.tunables.clone());
         let variant = Variant { features, tunables, level, ..Variant::plain(&case.image) };
+        let variant = case.scheduled(variant)?;
         let variant = guests::as_booted(&self.release, &cell.machine.topology, variant);
         let folder = case.file.parent().unwrap_or(Path::new("."));
         let image = code::image_of(&variant, folder, listener)?;
@@ -168,8 +174,9 @@ fn real(case: &Case) -> Result<(Cell, Vec<Warning>)> {
     let spec = case.workload(machine.topology.nr_cpus() as u64)?;
     match case.real {
         Real::Host => {
-            settings::Plan::of(&case.variant_real()).map(drop)?;
-            let cell = Cell::live(&machine, case.variant_real(), spec, LOAD.to_owned());
+            let variant = case.variant_real()?;
+            settings::Plan::of(&variant).map(drop)?;
+            let cell = Cell::live(&machine, variant, spec, LOAD.to_owned());
             Ok(match tracepoints::check() {
                 Ok(()) => (Cell { observe: Observe::Events, ..cell }, Vec::new()),
                 Err(e) => {
@@ -183,7 +190,7 @@ fn real(case: &Case) -> Result<(Cell, Vec<Warning>)> {
             let image = image(&case.image)?;
             case.is_of_series(image.version).map_err(|e| e.context(image.path.display().to_string()))?;
             let guest = guest(mode, image)?;
-            let cell = Cell::in_guest(&machine, guest, case.variant_real(), spec, LOAD.to_owned())?;
+            let cell = Cell::in_guest(&machine, guest, case.variant_real()?, spec, LOAD.to_owned())?;
             Ok((cell, unlike(mode).into_iter().collect()))
         }
     }

@@ -23,8 +23,10 @@ use std::sync::Arc;
 
 /// The way to make a wrong scheduler from the right one.
 enum Fault {
-    /// By another variant of the kernel.
+    /// By another variant of the kernel, of our rules.
     Kernel(fn(&Cell, &mut Variant)),
+    /// By the kernel's fair class in place of a sched_ext scheduler, both by the kernel's own code.
+    Fair,
     /// By another machine; `None` if no other has that size.
     Machine(fn(&Topology) -> Option<Topology>),
 }
@@ -55,6 +57,11 @@ const WRONG: &[WrongScheduler] = &[
         name: "balance",
         about: "tasks count as cache hot for a second, and are balanced one at a time",
         fault: Fault::Kernel(hot),
+    },
+    WrongScheduler {
+        name: "fair",
+        about: "the kernel's fair class instead of the sched_ext scheduler",
+        fault: Fault::Fair,
     },
     WrongScheduler {
         name: "machine",
@@ -99,20 +106,28 @@ fn other(topology: &Topology) -> Option<Topology> {
     shape.topology().ok()
 }
 
-/// The cells of a case's wrong schedulers, made from its simulated cell.
+/// The cells of a case's wrong schedulers, made from its simulated cell: of our rules those that change a kernel, of a
+/// sched_ext scheduler the fair class, of both those on another machine.
 fn cells(simulated: &Cell) -> Result<Vec<(&'static WrongScheduler, Cell)>> {
     let mut all = Vec::new();
     for row in WRONG {
         let (mut variant, mut machine) = (simulated.variant.clone(), simulated.machine.clone());
-        match row.fault {
-            Fault::Kernel(change) => change(simulated, &mut variant),
-            Fault::Machine(change) => {
+        match (&row.fault, &simulated.code) {
+            (Fault::Kernel(change), None) => change(simulated, &mut variant),
+            (Fault::Fair, Some(_)) => variant.scx = None,
+            (Fault::Kernel(_), Some(_)) | (Fault::Fair, None) => continue,
+            (Fault::Machine(change), _) => {
                 let Some(topology) = change(&machine.topology) else { continue };
                 machine = Arc::new(Machine { topology, os_cpu: Vec::new(), ..(*machine).clone() });
             }
         }
         variant.name = format!("wrong: {}", row.name);
-        all.push((row, Cell::simulated(&machine, variant, simulated.spec.clone(), simulated.load.clone())?));
+        let (spec, load) = (simulated.spec.clone(), simulated.load.clone());
+        let cell = match &simulated.code {
+            Some(image) => Cell::of_code(&machine, image.clone(), variant, spec, load)?,
+            None => Cell::simulated(&machine, variant, spec, load)?,
+        };
+        all.push((row, cell));
     }
     Ok(all)
 }

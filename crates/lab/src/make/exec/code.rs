@@ -16,8 +16,9 @@ use super::options::RunOptions;
 use super::simulated;
 use crate::ask::cell::Cell;
 use crate::ask::code::{CodeImage, settings};
+use crate::ask::verdict::{self, FACT};
 use debugging::Debugging;
-use schedlab_base::{Error, Ns, Result, Version, Warning, temp};
+use schedlab_base::{Error, Ns, Result, Version, Warning};
 use schedlab_board::nested::Guest;
 use schedlab_board::net::Peer;
 use schedlab_kernel::preempt::Preempt;
@@ -71,9 +72,6 @@ fn rested<'m>(
 fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
     let code = image(cell)?;
     let factor = factor(cell, code.version);
-    // Files that a scheduler's program sees, until the run is over.
-    let folder = || temp::TempFolder::create(&std::env::temp_dir(), "schedlab-scx-", 0o700);
-    let place = cell.variant.scx.is_some().then(folder).transpose()?;
     let made = simulated::made(cell, seed, options, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
         let workload = &mut prepared.workload;
@@ -87,7 +85,8 @@ fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Res
             guests,
             peers,
             seed,
-            ext: place.as_ref().map_or(Ok(None), |place| scheduler::of(cell, code, &place.path))?,
+            ext: cell.variant.scx.as_ref().map_or(Ok(None), |scx| scheduler::of(scx, &cell.machine, code))?,
+            later_ext: scheduler::later(cell, warmup, code)?,
             rules: match options.explains {
                 true => Some(Box::new(Explainer::new(prepared.machine, Kernel::of(code.version))?)),
                 false => None,
@@ -106,6 +105,9 @@ fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Res
         if !options.watched.is_empty() {
             let counts: Vec<String> = visits::counts().iter().map(u64::to_string).collect();
             made.files.push((VISITS, counts.join("\n").into_bytes()));
+        }
+        if let Some(scx) = &cell.variant.scx {
+            made.record.found.environment.insert(FACT.to_owned(), verdict::fact(scx, code.version));
         }
         let warnings = code.warnings.iter().map(|text| Warning::new("code.patch", text));
         made.record.found.warnings.extend(warnings);

@@ -55,15 +55,16 @@ impl ImageProcess {
     /// When the process can't be had.
     pub(crate) fn start(command: &str) -> Result<ImageProcess> {
         let own = std::env::current_exe().map_err(|e| failed("can't be found", &e))?;
-        let process = Command::new(own)
+        let mut process = Command::new(own);
+        process
             .arg(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // A terminal's Ctrl-C is only for this process, which ends the other one.
-            .process_group(0)
-            .spawn();
-        process.map(ImageProcess).map_err(|e| failed("can't be started", &e))
+            .process_group(0);
+        schedlab_native::fix_addresses(&mut process);
+        process.spawn().map(ImageProcess).map_err(|e| failed("can't be started", &e))
     }
     /// Whether it has ended by itself.
     pub(crate) fn is_gone(&mut self) -> bool {
@@ -209,6 +210,10 @@ fn heard(mut from: PipeReader) -> io::Result<Vec<u8>> {
 /// missing shim's.
 fn ended(status: ExitStatus, words: &str) -> Error {
     if let (Some(text), Some(fault::EXIT_CODE)) = (words.strip_prefix("image: "), status.code()) {
+        if text.starts_with("BPF program ") {
+            return Error::input(format!("the scheduler failed: {text}"))
+                .help("a kernel's verifier may refuse it: load it once in a guest (backend 'vm')");
+        }
         return Error::input(format!("the kernel's code failed: {text}"));
     }
     let said = if words.is_empty() { String::new() } else { format!("\n  it said: {words}") };

@@ -25,6 +25,7 @@ mod warnings;
 pub use backends::Backends;
 pub use executor::{Executor, Made};
 pub use options::RunOptions;
-pub use session::{Engine, Finished, MissingRuns, Session};
+pub use session::{Engine, Finished, LEFT_OUT, MissingRuns, Session};
+pub(crate) use simulated::LONGEST_WAIT;
 pub use vm::KERNEL_LOG;
 pub(crate) use warnings::guessed;

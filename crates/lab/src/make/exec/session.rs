@@ -6,6 +6,7 @@
 
 use super::executor::Executor;
 use crate::ask::cell::Cell;
+use crate::ask::scx;
 use crate::listener::{Done, Progress, Silent};
 use crate::make::memory_estimate;
 use crate::make::plan::{Plan, Run};
@@ -13,6 +14,9 @@ use schedlab_base::{Error, Result, Warning, parallel};
 use schedlab_record::{Record, RunDir, Store};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The code of the warning about a cell that is left out, because its scheduler does not last.
+pub const LEFT_OUT: &str = "scx.left_out";
 
 /// The settings with which a plan is worked off.
 pub struct Session<'a> {
@@ -31,6 +35,9 @@ pub struct Session<'a> {
     /// Stored runs stay in memory as outlines only ([`schedlab_record::RunDir::outline`]): whole
     /// records of 10,000 runs would take 10 GB.
     pub outlines: bool,
+    /// Whether cells whose sched_ext scheduler does not last are left out, with a warning each; otherwise the first one
+    /// ends the work.
+    pub leaves_out: bool,
 }
 
 /// Makes the missing runs of a plan elsewhere than in this process.
@@ -80,6 +87,7 @@ impl<'a> Session<'a> {
             stop,
             engine: None,
             outlines: false,
+            leaves_out: false,
         }
     }
 }
@@ -98,16 +106,20 @@ impl Session<'_> {
             return self.collect(plan, &hashes, missing, engine);
         }
         memory_estimate::for_plan(plan, missing.iter().map(|at| &plan.runs[*at]), self.jobs)?;
-        // Index of the first run that failed. Runs before it are still made, so that the error does not
-        // depend on jobs.
+        // Index of the first run that failed, of all and of each cell that is left out. Runs before it are still made,
+        // so that the error does not depend on jobs.
         let failed = AtomicUsize::new(usize::MAX);
+        let left_out: Vec<AtomicUsize> = plan.cells.iter().map(|_| AtomicUsize::new(usize::MAX)).collect();
         let one = |(at, run): (usize, &Run)| {
-            if self.stop.load(Ordering::Relaxed) || at > failed.load(Ordering::Relaxed) {
+            let first = [&failed, &left_out[run.cell]].map(|first| first.load(Ordering::Relaxed));
+            if self.stop.load(Ordering::Relaxed) || first.into_iter().any(|first| at > first) {
                 return Ok(None);
             }
-            let outcome = self.find_or_make(&plan.cells[run.cell], &hashes[run.cell], run.seed);
-            if outcome.is_err() {
-                failed.fetch_min(at, Ordering::Relaxed);
+            let cell = &plan.cells[run.cell];
+            let outcome = self.find_or_make(cell, &hashes[run.cell], run.seed);
+            if let Err(e) = &outcome {
+                let first = if self.is_left_out(cell, e) { &left_out[run.cell] } else { &failed };
+                first.fetch_min(at, Ordering::Relaxed);
             }
             outcome
         };
@@ -191,21 +203,41 @@ impl Session<'_> {
         Ok(made.map(|made| (made.record, false)))
     }
 
+    fn is_left_out(&self, cell: &Cell, e: &Error) -> bool {
+        self.leaves_out && scx::has_failed(&cell.variant, e)
+    }
+
     fn finish(&self, plan: &Plan, results: Vec<Outcome>) -> Result<Finished> {
-        let runs: Vec<(Record, bool)> =
-            results.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-        let found = runs.iter().filter(|(_, found)| *found).count();
+        let mut runs: Vec<(usize, Record, bool)> = Vec::new();
+        let mut left_out: Vec<(usize, Error)> = Vec::new();
+        for (run, outcome) in plan.runs.iter().zip(results) {
+            match outcome {
+                Err(e) if self.is_left_out(&plan.cells[run.cell], &e) => {
+                    if left_out.iter().all(|(cell, _)| *cell != run.cell) {
+                        left_out.push((run.cell, e));
+                    }
+                }
+                other => runs.extend(other?.map(|(record, found)| (run.cell, record, found))),
+            }
+        }
+        let is_out = |cell: usize| left_out.iter().any(|(out, _)| *out == cell);
+        let under_schedulers = |at: &usize| plan.cells[*at].variant.scx.is_some();
+        if !left_out.is_empty() && (0..plan.cells.len()).filter(under_schedulers).all(is_out) {
+            // Nothing of the schedulers is left: what they lack, or their values, are wrong.
+            return Err(left_out.swap_remove(0).1);
+        }
+        runs.retain(|(cell, ..)| !is_out(*cell));
+        let planned = plan.runs.iter().filter(|run| !is_out(run.cell)).count();
+        let found = runs.iter().filter(|(.., found)| *found).count();
         let mut warnings = plan.warnings.clone();
-        let interrupted = runs.len() < plan.runs.len();
+        warnings.extend(left_out.iter().map(|(_, e)| Warning::new(LEFT_OUT, e.message())));
+        let interrupted = runs.len() < planned;
         if interrupted {
-            let text = format!(
-                "interrupted: {} of {} finished",
-                runs.len(),
-                schedlab_base::counted(plan.runs.len(), "run")
-            );
+            let text =
+                format!("interrupted: {} of {} finished", runs.len(), schedlab_base::counted(planned, "run"));
             warnings.push(Warning::new("run.interrupted", text));
         }
-        let records = runs.into_iter().map(|(r, _)| r).collect();
+        let records = runs.into_iter().map(|(_, r, _)| r).collect();
         Ok(Finished { records, found, interrupted, warnings })
     }
 }

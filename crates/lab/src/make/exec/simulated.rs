@@ -12,9 +12,13 @@ use crate::make::instruction_counts;
 use schedlab_analyse::Analyser;
 use schedlab_base::{Ns, Result};
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
-use schedlab_record::{Cycles, Findings, Record, environment};
+use schedlab_record::{Cycles, Findings, Record, Series, environment};
 use schedlab_sim::SimReport;
 use schedlab_trace::{Cast, Sink};
+
+/// The counter of the longest wait for a CPU, ended or not. Only runs of the kernel's own code have it: under our rules
+/// nobody waits for ever.
+pub(crate) const LONGEST_WAIT: &str = "run_delay.longest";
 
 /// Makes a run; `None` if it was stopped early.
 ///
@@ -44,7 +48,12 @@ pub(super) fn made(
     if report.stopped {
         return Ok(None);
     }
+    let open = analyser.longest_open_wait(report.end);
     let mut found = observed(analyser, &mut report);
+    if cell.code.is_some() {
+        let ended = found.series.get("run_delay").and_then(Series::max).unwrap_or(0);
+        found.counters.insert(LONGEST_WAIT.to_owned(), open.0.max(ended));
+    }
     let warnings = noted.warnings(cell, &machine, &report, &found)?;
     found.warnings.splice(..0, warnings);
     let record = Record { drawn, ..cell.record(seed, found)? };

@@ -7,11 +7,12 @@ use super::options::RunOptions;
 use super::{keep, live};
 use crate::ask::cell::Cell;
 use crate::ask::guests::caveat;
+use crate::ask::verdict::{self, FACT, Verdict};
 use crate::make::instruction_counts;
 use schedlab_base::{Error, Result};
-use schedlab_guest::{AtRest, Mode};
-use schedlab_kernel::Variant;
+use schedlab_guest::{AtRest, Guest, Mode};
 use schedlab_kernel::variant::RUNNING;
+use schedlab_kernel::{Scx, Variant};
 use schedlab_native::live::Request;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -96,9 +97,14 @@ pub(super) fn run(
     let guest = cell.guest.as_ref().ok_or_else(|| Error::internal("a guest's run without a guest"))?;
     let _room = guests.room(u64::from(guest.memory_mb));
     let (request, keeps) = (request(cell, seed), folder.is_some());
-    let visit = schedlab_guest::run(&guests.at_rest, guest, &cell.machine, &request, keeps, stop)?;
-    let Some(visit) = visit else { return Ok(None) };
+    let visit = schedlab_guest::run(&guests.at_rest, guest, &cell.machine, &request, keeps, stop);
+    let failed = visit.as_ref().err();
+    let verdict = cell.variant.scx.as_ref().zip(Verdict::of(&guest.image, failed));
+    let Some(visit) = visit.inspect_err(|_| keep_verdict(guest, verdict.as_ref()))? else { return Ok(None) };
+    keep_verdict(guest, verdict.as_ref());
     let Some(mut record) = live::record(cell, seed, visit.outcome)? else { return Ok(None) };
+    let fact = verdict.map(|(_, verdict)| (FACT.to_owned(), verdict.words()));
+    record.found.environment.extend(fact);
     record.found.warnings.extend(caveat(guest));
     record.found.counters.extend(instruction_counts::counters(&visit.counts));
     let mut files = vec![(KERNEL_LOG, visit.log.into_bytes())];
@@ -108,6 +114,10 @@ pub(super) fn run(
     let folder = folder.filter(|_| !visit.events.is_empty());
     let events = folder.map(|folder| keep::whole(folder, &visit.events)).transpose()?;
     Ok(Some(Made { record, json: None, files, events }))
+}
+
+fn keep_verdict(guest: &Guest, verdict: Option<&(&Scx, Verdict)>) {
+    verdict.inspect(|(scx, verdict)| verdict::keep(scx, &guest.image, verdict));
 }
 
 #[cfg(test)]

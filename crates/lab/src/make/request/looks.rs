@@ -90,6 +90,7 @@ impl Lab<'_> {
             progress: &*progress,
             engine: self.engine,
             outlines: true,
+            leaves_out: request.of_schedulers,
             ..Session::of(self.executor, stop)
         };
         let began = Instant::now();

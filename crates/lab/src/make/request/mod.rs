@@ -49,6 +49,9 @@ pub struct RunRequest {
     pub trial: bool,
     /// The budget for more runs after a first look; `None`: no further runs.
     pub budget: Option<Budget>,
+    /// Whether sched_ext schedulers are compared: cells whose scheduler does not last are left out, with a warning
+    /// each, and nothing is simulated by our rules beside them.
+    pub of_schedulers: bool,
 }
 
 impl Default for RunRequest {
@@ -65,6 +68,7 @@ impl Default for RunRequest {
             out: PathBuf::from("runs"),
             trial: false,
             budget: None,
+            of_schedulers: false,
         }
     }
 }

@@ -85,7 +85,7 @@ impl Lab<'_> {
                 let (own, folder) = (&experiment.variants, experiment.folder());
                 let driven = code::driven(own, &request.kernel, folder, self.listener);
                 // Published changes are held against the kernel's own code alone.
-                let twinned = !request.trial && experiment.series.is_none();
+                let twinned = !request.trial && !request.of_schedulers && experiment.series.is_none();
                 (driven.map_err(|e| blame::placed(experiment, e))?, twinned)
             }
             driven => (driven.to_vec(), false),

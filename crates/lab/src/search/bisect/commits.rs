@@ -15,7 +15,7 @@ use schedlab_compare::metrics::evaluate;
 use schedlab_kernel::Variant;
 use schedlab_kernels::code::CodeRecipe;
 use schedlab_kernels::{Recipe, Source, cache};
-use schedlab_record::Value;
+use schedlab_record::{Record, Value};
 use schedlab_transplant::shim;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,64 @@ pub struct CommitQuestion {
     pub options: RunOptions,
 }
 
+/// The values of a metric.
+pub(super) fn values(records: &[Record], metric: &str) -> Result<Vec<f64>> {
+    let value = |record| match evaluate(record, metric).value {
+        Value::Number(n) => Ok(n),
+        Value::Missing(why) => Err(Error::input(format!("{metric}: {why}"))),
+    };
+    records.iter().map(value).collect()
+}
+
+/// A folder of the cache with the files of the commit that is being measured. Other processes leave it alone.
+pub(super) struct Checkout {
+    folder: PathBuf,
+    /// Held as long as the folder is used.
+    _lock: File,
+}
+
+impl Checkout {
+    /// The folder of a repository.
+    ///
+    /// # Errors
+    /// When another bisection of the repository is under way.
+    pub fn of(repository: Repository<'_>, cache: &Path) -> Result<Checkout> {
+        let git = repository.folder()?;
+        let name = format!("bisect-{}", &content_hash(git.as_os_str().as_encoded_bytes())[..12]);
+        let folder = cache::sources(cache).join(name).join("checkout");
+        std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "make", &e))?;
+        let path = folder.with_file_name("lock");
+        let lock = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|e| Error::io(&path, "open", &e))?;
+        lock.try_lock().map_err(|_| {
+            Error::machine("another bisection of this repository is under way")
+                .help("wait until it has ended")
+        })?;
+        Ok(Checkout { folder, _lock: lock })
+    }
+    /// A file or folder beside the commit's.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.with_file_name(name)
+    }
+    /// A file or folder of the commit.
+    pub fn join(&self, name: &Path) -> PathBuf {
+        self.folder.join(name)
+    }
+    /// Writes the files of a commit.
+    ///
+    /// # Errors
+    /// When they can't be written: a full disk is not the commit's fault.
+    pub fn at(&self, commit: &Commit, repository: Repository<'_>) -> Result<&Path> {
+        let failed =
+            |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));
+        repository.check_out(commit, &self.folder, &self.beside("index")).map_err(failed)?;
+        Ok(&self.folder)
+    }
+}
+
 /// Builds commits and measures them.
 pub struct CommitRuns<'a> {
     repository: Repository<'a>,
@@ -42,13 +100,10 @@ pub struct CommitRuns<'a> {
     listener: &'a dyn Listener,
     /// Gets each measured commit, and the number of those left.
     report: &'a dyn Fn(&MeasuredCommit, usize),
-    /// The files of the commit that is being measured.
-    checkout: PathBuf,
+    checkout: Checkout,
     cache: PathBuf,
     /// The compiler's version: kernels built by another one are built anew.
     compiler: String,
-    /// Held as long as the checkout is used.
-    _lock: File,
 }
 
 impl<'a> CommitRuns<'a> {
@@ -63,22 +118,9 @@ impl<'a> CommitRuns<'a> {
         report: &'a dyn Fn(&MeasuredCommit, usize),
     ) -> Result<CommitRuns<'a>> {
         let cache = cache::folder(None)?;
-        let git = repository.folder()?;
-        let name = format!("bisect-{}", &content_hash(git.as_os_str().as_encoded_bytes())[..12]);
-        let checkout = cache::sources(&cache).join(name).join("checkout");
-        std::fs::create_dir_all(&checkout).map_err(|e| Error::io(&checkout, "make", &e))?;
-        let path = checkout.with_file_name("lock");
-        let lock = File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(|e| Error::io(&path, "open", &e))?;
-        lock.try_lock().map_err(|_| {
-            Error::machine("another bisection of this repository is under way")
-                .help("wait until it has ended")
-        })?;
+        let checkout = Checkout::of(repository, &cache)?;
         let compiler = schedlab_kernels::compiler()?;
-        Ok(CommitRuns { repository, question, listener, report, checkout, cache, compiler, _lock: lock })
+        Ok(CommitRuns { repository, question, listener, report, checkout, cache, compiler })
     }
     /// The kernel of a commit, from the cache or built now. `counts`: the image of its code that counts its
     /// instructions. A note in the cache maps the commit to its build.
@@ -89,18 +131,14 @@ impl<'a> CommitRuns<'a> {
         let kind = if counts { "\ncounts" } else { "" };
         let key =
             content_hash(format!("{}\n{fragment:?}\n{config}\n{compiler}{kind}", commit.hash).as_bytes());
-        let note = self.checkout.with_file_name(format!("built-{}", &key[..16]));
+        let note = self.checkout.beside(&format!("built-{}", &key[..16]));
         if let Ok(path) = std::fs::read_to_string(&note).map(PathBuf::from)
             && path.is_file()
         {
             return Ok(path);
         }
-        // A full disk is not the commit's fault.
-        let index = self.checkout.with_file_name("index");
-        let failed =
-            |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));
-        self.repository.check_out(commit, &self.checkout, &index).map_err(failed)?;
-        let source = Source::parse(&self.checkout.to_string_lossy())?;
+        let source = self.checkout.at(commit, self.repository)?;
+        let source = Source::parse(&source.to_string_lossy())?;
         let (patches, fragment) = (Vec::new(), fragment.clone());
         let path = if by_code {
             let recipe = CodeRecipe { source, patches, fragment, counts };
@@ -141,18 +179,16 @@ impl Meter for CommitRuns<'_> {
     fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let image = self.image(commit, false)?;
         let CommitQuestion { machine, metric, request, options, .. } = &self.question;
-        let experiment = trial::alone(&commit.hash[..12], &image, machine, here::cpus())?;
+        let kernel = Variant::plain(&image.to_string_lossy());
+        let variant = Variant { name: commit.hash[..12].to_owned(), ..kernel };
+        let experiment = trial::alone(&variant, machine, here::cpus())?;
         let driven = self.driven(commit, &experiment, &image)?;
         let wanted = Options { runs: Some(runs), ..request.wanted };
         // Guests at rest are kept as long as their executor: those of this commit end with its runs.
         let backends = Backends::new(options.clone());
         let lab = Lab::here(&backends, self.listener);
         let made = lab.compared(&RunRequest { wanted, driven, ..request.clone() }, experiment)?;
-        let value = |record| match evaluate(record, metric).value {
-            Value::Number(n) => Ok(n),
-            Value::Missing(why) => Err(Error::input(format!("{metric}: {why}"))),
-        };
-        made.records.iter().map(value).collect()
+        values(&made.records, metric)
     }
     fn report_step(&mut self, step: &MeasuredCommit, left: usize) {
         (self.report)(step, left);

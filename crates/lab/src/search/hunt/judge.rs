@@ -1,13 +1,18 @@
 //! The hunted change, and the runs by which a specimen is judged.
 
 use super::faults::Fault;
+use super::score::Class;
 use super::space::Space;
-use super::specimen::Specimen;
+use super::specimen::{Dice, Specimen};
+use super::write;
 use crate::ask::cell::Cell;
 use crate::ask::code::CodeImage;
-use schedlab_base::{Error, Ns, Result};
+use crate::ask::scx;
+use crate::make::exec::{Backends, Executor};
+use schedlab_base::{Error, Ns, Result, Stream};
 use schedlab_kernel::Variant;
 use schedlab_workload::Spec;
+use std::sync::atomic::AtomicBool;
 
 /// Pairs of runs by which a specimen is judged.
 pub(super) const SEEDS: u64 = 3;
@@ -22,6 +27,8 @@ pub struct Judge {
     pub baseline: Variant,
     /// The variant, without a fault.
     pub variant: Variant,
+    /// A wait that a task must not have under a sched_ext scheduler; `None`: the variant is not one.
+    pub limit: Option<Ns>,
     /// A seeded fault.
     pub fault: Option<&'static Fault>,
     pub space: Space,
@@ -46,7 +53,8 @@ impl Judge {
         runtime: Ns,
     ) -> Result<Judge> {
         let space = Space::of(machines, [&baseline, &variant])?;
-        Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect(), images: None })
+        let (seeds, limit, images) = ((1..=SEEDS).collect(), None, None);
+        Ok(Judge { baseline, variant, limit, fault, space, runtime, seeds, images })
     }
     /// A judge by the kernel's own code, with the images of baseline and variant. These are built last, so that a wrong
     /// word is reported at once.
@@ -66,7 +74,38 @@ impl Judge {
         let groups = Space::groups(images.each_ref().map(|image| image.version));
         let (space, seeds, images) =
             (Space { machines, groups, wide: None }, (1..=SEEDS).collect(), Some(images));
-        Ok(Judge { baseline, variant, fault, space, runtime, seeds, images })
+        Ok(Judge { baseline, variant, limit: None, fault, space, runtime, seeds, images })
+    }
+    /// The same of a sched_ext scheduler, under which no task may wait longer than this. Runs are long enough to show
+    /// it.
+    #[must_use]
+    pub fn with_limit(self, limit: Ns) -> Judge {
+        Judge { limit: Some(limit), runtime: self.runtime.max(Ns(3 * limit.0)), ..self }
+    }
+    /// Runs a small workload on each machine, so that a scheduler that can't be had is reported before the search.
+    ///
+    /// # Errors
+    /// What the scheduler lacks, or the kernel.
+    pub fn check(&self, stop: &AtomicBool) -> Result<()> {
+        for machine in 0..self.space.machines.len() {
+            let mut small =
+                Specimen::draw(Dice(Stream::new(1)), &Space { groups: false, ..self.space.clone() });
+            small.machine = machine;
+            small.kinds.truncate(1);
+            let small = small.mended(&self.space);
+            let text = write::rtapp(&small, &self.space);
+            let spec = Spec::RtApp { file: "hunt.json".to_owned(), text, runtime: Some(self.runtime) };
+            let [_, cell] = self.cells(&small, &spec)?;
+            match Backends::default().run(&cell, self.seeds[0], stop) {
+                Err(e) if !scx::has_left(&e) => return Err(e.context(cell.title())),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+    /// The classes of losses that are looked for.
+    pub(super) fn classes(&self) -> &'static [Class] {
+        if self.limit.is_some() { &Class::ALL } else { &Class::ALL[Class::OF_CHANGES..] }
     }
     /// The cells of a specimen: baseline and variant.
     ///

@@ -35,6 +35,7 @@ pub use sides::Sides;
 pub use space::Space;
 
 use crate::ask::experiment::Experiment;
+use deadline::within;
 use judge::judged;
 use schedlab_base::Result;
 use search::Search;
@@ -101,8 +102,11 @@ pub fn hunt(
     searched(&mut search, (budget, began), jobs, progress, stop)?;
     let mut hunt =
         Hunt { evals: search.evals, shrink_evals: 0, fragile: 0, found: Vec::new(), interrupted: false };
-    let judge = &judge.of_finals();
-    for (class, classes_left) in Class::ALL.into_iter().zip((1..=Class::ALL.len() as u32).rev()) {
+    let (first, anew) = (judge, &judge.of_finals());
+    let classes = judge.classes().iter().copied();
+    for (class, classes_left) in classes.zip((1..=judge.classes().len() as u32).rev()) {
+        // A failure counts by the seeds that showed it.
+        let judge = if class == Class::Failure { first } else { anew };
         // Time that a class does not use is left for the next ones.
         let share = match budget {
             Budget::Evals(_) => None,
@@ -113,12 +117,18 @@ pub fn hunt(
             let late = share.is_some_and(|share| class_began.elapsed() >= share);
             late || stop.load(Ordering::Relaxed)
         };
-        let (worst, fragile) = final_of(class, search.of(class), judge, jobs, stop)?;
+        // A program takes seconds to begin: where its runs use up half of the share, the search's own best stands.
+        let finals = |stop: &AtomicBool| final_of(class, search.of(class), judge, jobs, stop);
+        let (worst, fragile) = match share {
+            Some(share) => within(share / 2, stop, finals)?,
+            None => finals(stop)?,
+        };
         hunt.fragile += fragile;
         let Some((worst, before)) = worst else { continue };
         let mut shrunk = shrink::shrunk(&worst, &before, judge, jobs, &over, stop)?;
         hunt.shrink_evals += shrunk.evals;
         if shrunk.specimen != worst
+            && class != Class::Failure
             && survive::survives(&shrunk.specimen, &shrunk.loss, judge, jobs, stop)? == Some(false)
         {
             (shrunk.specimen, shrunk.loss, shrunk.whole) = (worst.clone(), before.clone(), false);
@@ -182,6 +192,10 @@ fn final_of(
     // Stable, so that the order of the search decides between equals.
     losses.sort_by(|a, b| b.1.units.total_cmp(&a.1.units));
     let mut fragile = 0;
+    if class == Class::Failure {
+        // A scheduler must last under any timing: it needs no neighbours that fail, too.
+        return Ok((losses.into_iter().next(), 0));
+    }
     for (specimen, loss) in losses {
         match survive::survives(&specimen, &loss, judge, jobs, stop)? {
             Some(false) => fragile += 1,
@@ -217,12 +231,14 @@ impl LosingWorkload {
             variant.name = format!("{} with {}", variant.name, fault.name);
         }
         let about = format!("found by schedlab hunt: {} shows {}", variant.name, self.loss.words());
+        let is_failure = self.class == Class::Failure;
         write(&write::About {
             name: self.name(),
             about: &about,
-            metric: &self.loss.metric,
+            metric: if is_failure { "work" } else { &self.loss.metric },
             runtime: judge.runtime,
-            seed: CONFIRM_SEED,
+            // A failure is shown by the runs that had it.
+            seed: if is_failure { 1 } else { CONFIRM_SEED },
             variants: [&judge.baseline, &variant],
         })
     }

@@ -35,7 +35,7 @@ pub struct Search<'a> {
     judge: &'a Judge,
     seed: Stream,
     /// The best of each class in the order of [`Class::ALL`], largest loss first.
-    best: [Vec<Judged>; 3],
+    best: [Vec<Judged>; Class::ALL.len()],
     seen: BTreeSet<Specimen>,
     /// Candidates drawn so far, including those left out: a budget counts these, so that it is used up even if little
     /// is new.
@@ -93,7 +93,8 @@ impl<'a> Search<'a> {
 
     /// One of the best of a class; the better ones are more likely.
     fn parent(&self, dice: Dice) -> Option<&Specimen> {
-        let best = &self.best[dice.below("class", self.best.len())];
+        let classes = self.judge.classes();
+        let best = self.of(classes[dice.below("class", classes.len())]);
         let at = dice.below("rank", best.len()).min(dice.below("rank again", best.len()));
         best.get(at).map(|j| &j.specimen)
     }

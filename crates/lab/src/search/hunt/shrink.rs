@@ -67,9 +67,16 @@ pub fn shrunk(
     Ok(best)
 }
 
-/// Whether a loss is still the one that was found: the same class, and for latencies the same metric.
+/// Whether a loss is still the one that was found: the same class, and for latencies the same metric, for failures the
+/// same kernel's reason, whatever task it names in brackets.
 pub fn is_same(a: &Loss, b: &Loss) -> bool {
-    a.class == b.class && (a.class != Class::Latency || a.metric == b.metric)
+    let reason = |loss: &Loss| loss.metric.split(" (").next().unwrap_or_default().to_owned();
+    a.class == b.class
+        && match a.class {
+            Class::Latency => a.metric == b.metric,
+            Class::Failure => reason(a) == reason(b),
+            Class::Wait | Class::Throughput | Class::Share => true,
+        }
 }
 
 /// A sort key, the simplest first: machine, kinds, tasks, attributes, and the digits of times.

@@ -152,6 +152,7 @@ fn a_found_workload_runs_as_an_ordinary_experiment() {
     let kinds = vec![waker(), TaskKind { woken_by: Some(0), nice: -5, ..waker() }];
     let specimen = Specimen { machine: 0, kinds, around: Default::default() };
     let loss = Loss {
+        waits: None,
         class: Class::Latency,
         metric: "wakeup_delay.p99".into(),
         ratio: 2.5,

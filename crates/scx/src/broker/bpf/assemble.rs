@@ -1,16 +1,18 @@
 //! Makes a scheduler of what the program has handed in, when it attaches.
 
 use super::super::errno::Errno;
-use super::super::kernel::{Entry, TestRun};
+use super::super::kernel::Entry;
 use super::Bpf;
 use super::elements::index;
 use super::links::{at_byte, data};
 use super::object::{self, Inode, Object, kind};
 use crate::btf::{Btf, Kind};
 use crate::{Insn, Ops, OpsKind, Program, Scheduler};
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 
-/// Objects that belong to the scheduler: an object's place here is its index there.
+/// Objects that the far side has: an object's place here is its index there. More come behind them.
+#[derive(Debug, Default)]
 pub struct Chosen {
     pub maps: Vec<usize>,
     pub programs: Vec<usize>,
@@ -27,41 +29,42 @@ const CALL: u8 = 0x85;
 const NAME_BYTES: usize = 128;
 
 impl Bpf {
-    /// Programs of the operations, others that are still open, maps that these name, and open maps. Probes of libbpf
-    /// are closed by now.
-    pub fn choose(&self, ops: usize, pid: i32) -> Chosen {
+    /// Adds programs of the operations, others that are still open, maps that these name, and open maps. Probes of
+    /// libbpf are closed by now. Gives the elements of what is new.
+    pub fn choose(&mut self, ops: Option<usize>, pid: i32) -> Vec<Entry> {
         let open = self.open_in(pid);
-        let mut programs: Vec<usize> = self.map(ops).functions.iter().map(|(_, program)| *program).collect();
+        let functions = ops.map_or(&[][..], |ops| &self.map(ops).functions);
+        let mut programs: Vec<usize> = functions.iter().map(|(_, program)| *program).collect();
         programs.extend(open.iter().filter(|at| matches!(self.objects[**at], Object::Program(_))));
-        programs.extend(self.runs.iter().map(|run| run.program));
         programs.sort_unstable();
         programs.dedup();
+        programs.retain(|at| self.program(*at).far.is_none());
         let is_map =
             |at: &usize| matches!(&self.objects[*at], Object::Map(m) if m.map.kind != kind::STRUCT_OPS);
-        let mut maps: Vec<usize> = open.into_iter().filter(is_map).collect();
+        let mut named: Vec<usize> = open.into_iter().filter(is_map).collect();
         for program in &programs {
-            let named = self.program(*program).instructions.iter().filter(|insn| insn.is_map());
-            maps.extend(named.map(|insn| insn.imm as usize));
+            let maps = self.program(*program).instructions.iter().filter(|insn| insn.is_map());
+            named.extend(maps.map(|insn| insn.imm as usize));
         }
-        let mut at = 0;
-        while at < maps.len() {
-            let it = self.map(maps[at]);
-            let inner = it.holds_objects() && it.map.kind != kind::PROG_ARRAY;
-            let held = it.entries.iter().filter(|_| inner).filter_map(|(_, value)| index(value).ok());
-            let more: Vec<usize> = held.map(|at| at as usize).chain(it.template).collect();
-            maps.extend(more.into_iter().filter(|map| !maps.contains(map)).collect::<Vec<_>>());
-            at += 1;
+        let mut maps = BTreeSet::new();
+        while let Some(at) = named.pop() {
+            let it = self.map(at);
+            if maps.insert(at) {
+                let inner = it.holds_objects() && it.map.kind != kind::PROG_ARRAY;
+                let held = it.entries.iter().filter(|_| inner).filter_map(|(_, value)| index(value).ok());
+                named.extend(held.map(|at| at as usize).chain(it.template));
+            }
         }
-        maps.sort_unstable();
-        maps.dedup();
-        Chosen { maps, programs }
+        let maps: Vec<usize> = maps.into_iter().filter(|at| self.map(*at).far.is_none()).collect();
+        self.know(&maps, &programs);
+        maps.iter().flat_map(|at| self.entries(*at)).collect()
     }
-    /// None: the struct of operations is not one of sched_ext.
-    pub fn assemble(&self, ops: usize, chosen: &Chosen, pid: i32) -> Option<Scheduler> {
-        let ops = self.ops(ops, chosen)?;
+    /// What the far side has, and the operations if there are any yet. None: they are not of sched_ext.
+    pub fn assemble(&self, ops: Option<usize>, pid: i32) -> Option<Scheduler> {
+        let ops = ops.map_or(Some(Ops::default()), |ops| self.ops(ops))?;
         let name = ops_name(&self.kernel, &ops);
-        let maps = chosen.maps.iter().map(|at| self.finished_map(*at, chosen, pid)).collect();
-        let programs = chosen.programs.iter().map(|at| self.finished_program(*at, chosen)).collect();
+        let maps = self.chosen.maps.iter().map(|at| self.finished_map(*at, pid)).collect();
+        let programs = self.chosen.programs.iter().map(|at| self.finished_program(*at)).collect();
         // The largest is that of the programs; the others are questions of a library.
         let own = self.objects.iter().filter_map(|object| match object {
             Object::Btf(data) => Some(data),
@@ -70,7 +73,7 @@ impl Bpf {
         let btf = own.max_by_key(|data| data.len()).cloned().unwrap_or_default();
         Some(Scheduler { name, maps, programs, ops, btf, setup: Vec::new() })
     }
-    fn ops(&self, map: usize, chosen: &Chosen) -> Option<Ops> {
+    fn ops(&self, map: usize) -> Option<Ops> {
         let it = self.map(map);
         let data = data(&self.kernel, it.kernel_value_type)?;
         let members = self.kernel.items(data.id);
@@ -78,14 +81,14 @@ impl Bpf {
             let offset = place - at_byte(&data);
             let member = members.iter().find(|member| at_byte(member) == offset)?;
             let name = self.kernel.item_name(member).to_owned();
-            Some((offset, place_of(&chosen.programs, *program)?, name))
+            Some((offset, self.program(*program).far?, name))
         });
         let members = named.collect();
         let is_by_cid = self.kernel.name(data.id) == "sched_ext_ops_cid";
         let kind = if is_by_cid { OpsKind::ByCid } else { OpsKind::ByCpu };
         Some(Ops { kind, bytes: it.ops.get(at_byte(&data) as usize..)?.to_vec(), members })
     }
-    fn finished_map(&self, at: usize, chosen: &Chosen, pid: i32) -> crate::Map {
+    fn finished_map(&self, at: usize, pid: i32) -> crate::Map {
         let it = self.map(at);
         let mut map = it.map.clone();
         if map.kind == kind::ARRAY && map.max_entries == 1 {
@@ -98,48 +101,48 @@ impl Bpf {
             let inode = it.file.as_ref().and_then(object::inode);
             map.extra = inode.and_then(|inode| mapped_at(pid, inode)).unwrap_or(0);
         }
-        map.inner = it.template.and_then(|template| place_of(&chosen.maps, template));
+        map.inner = it.template.and_then(|template| self.map(template).far);
         if map.kind == kind::ARRAY_OF_MAPS {
-            let place = |value: &[u8]| place_of(&chosen.maps, index(value).ok()? as usize);
+            let place = |value: &[u8]| self.map(index(value).ok()? as usize).far;
             let held = it.entries.iter().filter_map(|(key, value)| Some((index(key).ok()?, place(value)?)));
             map.inner_initial = held.collect();
         }
         map
     }
-    fn finished_program(&self, at: usize, chosen: &Chosen) -> Program {
+    fn finished_program(&self, at: usize) -> Program {
         let it = self.program(at);
         let mut instructions = it.instructions.clone();
         for insn in instructions.iter_mut().filter(|insn| insn.is_map()) {
-            insn.imm = place_of(&chosen.maps, insn.imm as usize).expect("maps of programs are chosen") as i32;
+            insn.imm = self.map(insn.imm as usize).far.expect("maps of programs are chosen") as i32;
         }
         let missing = it.instructions.iter().enumerate();
         let missing = missing.filter_map(|(i, insn)| Some((i as u32, missing_name(*insn)?))).collect();
-        Program { name: it.name.clone(), kind: it.kind, instructions, missing }
+        let (name, lines) = (it.name.clone(), it.lines.clone());
+        Program { name, kind: it.kind, instructions, missing, target: None, lines }
     }
-    /// From here on the far side has the elements of keyed maps.
-    pub fn know(&mut self, chosen: &Chosen) {
-        for (far, at) in chosen.maps.iter().enumerate() {
-            self.map_mut(*at).far = Some(far);
+    /// From here on the far side has them, and the elements of keyed maps.
+    fn know(&mut self, maps: &[usize], programs: &[usize]) {
+        for at in maps {
+            self.map_mut(*at).far = Some(self.chosen.maps.len());
+            self.chosen.maps.push(*at);
         }
-        for (far, at) in chosen.programs.iter().enumerate() {
+        for at in programs {
             if let Object::Program(program) = &mut self.objects[*at] {
-                program.far = Some(far);
+                program.far = Some(self.chosen.programs.len());
+                self.chosen.programs.push(*at);
             }
         }
     }
-    pub fn entries(&self, chosen: &Chosen) -> Vec<Entry> {
-        let of = |(far, at): (usize, &usize)| {
-            let it = self.map(*at);
-            let as_known = move |value: &[u8]| {
-                if it.holds_objects() { self.far_value(value).ok() } else { Some(value.to_vec()) }
-            };
-            let keyed = it.map.kind != kind::ARRAY_OF_MAPS;
-            let entries = it.entries.iter().filter(move |_| keyed);
-            entries.filter_map(move |(key, value)| {
-                Some(Entry { map: far, key: key.to_vec(), value: as_known(value)? })
-            })
+    /// Elements of a keyed map.
+    fn entries(&self, at: usize) -> Vec<Entry> {
+        let it = self.map(at);
+        let (Some(far), true) = (it.far, it.map.kind != kind::ARRAY_OF_MAPS) else { return Vec::new() };
+        let as_known =
+            |value: &[u8]| if it.holds_objects() { self.far_value(value).ok() } else { Some(value.to_vec()) };
+        let entry = |(key, value): (&[u8], &[u8])| {
+            Some(Entry { map: far, key: key.to_vec(), value: as_known(value)? })
         };
-        chosen.maps.iter().enumerate().flat_map(of).collect()
+        it.entries.iter().filter_map(entry).collect()
     }
     /// The index that the far side knows an object by, as a value.
     pub fn far_value(&self, value: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -150,25 +153,6 @@ impl Bpf {
         };
         far.map(|far| (far as u32).to_le_bytes().to_vec()).ok_or(Errno(libc::EINVAL))
     }
-    pub fn pending(&mut self) -> Vec<TestRun> {
-        let runs = std::mem::take(&mut self.runs);
-        let far = |run: TestRun| Some(TestRun { program: self.program(run.program).far?, ..run });
-        runs.into_iter().filter_map(far).collect()
-    }
-    pub fn tracing(&self) -> Vec<(usize, String)> {
-        let link = |object: &Object| match object {
-            Object::Link(of, target) => match &self.objects[*of] {
-                Object::Program(program) => Some((program.far?, target.clone())),
-                _ => None,
-            },
-            _ => None,
-        };
-        self.objects.iter().filter_map(link).collect()
-    }
-}
-
-fn place_of(chosen: &[usize], object: usize) -> Option<usize> {
-    chosen.binary_search(&object).ok()
 }
 
 /// Where the process has mapped the start of a file.

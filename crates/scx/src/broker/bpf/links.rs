@@ -1,21 +1,29 @@
 //! Attaching and taking off: the struct of operations, and programs that trace.
 
+use super::super::call_table::FIRST_LINK;
 use super::super::errno::Errno;
-use super::super::filter::FIRST_LINK;
 use super::super::kernel::{Attach, Kernel};
 use super::super::memory::memory;
 use super::super::notify::{Call, Reply};
 use super::object::{self, Object, kind};
 use super::{Answer, Asked, Attached, Bpf, DONE};
-use crate::btf::{Btf, Item, Kind};
-use std::os::fd::AsFd;
+use crate::Target;
+use crate::btf::{Btf, Item, Kind, PROBE_TYPE};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// `BPF_STRUCT_OPS` of `enum bpf_attach_type`.
 const STRUCT_OPS: u32 = 44;
 /// `BPF_F_LINK`: the struct is attached by a link.
 const BY_LINK: u32 = 1 << 13;
-/// `BPF_PROG_TYPE_TRACING` and such, which name by themselves what they are attached to.
-const TRACING: [u32; 4] = [17, 24, 26, 29];
+/// `BPF_PROG_TYPE_RAW_TRACEPOINT`, the same with the right to write, `BPF_PROG_TYPE_TRACING`, `BPF_PROG_TYPE_LSM`:
+/// all but the first two name by themselves what they are attached to.
+const RAW: [u32; 2] = [17, 24];
+const TRACING: u32 = 26;
+const LSM: u32 = 29;
+/// How a program of the third kind is attached (`enum bpf_attach_type`).
+const AT_TRACEPOINT: u32 = 23;
+const AT_ENTRY: u32 = 24;
+const AT_EXIT: u32 = 25;
 
 impl Bpf {
     /// `BPF_MAP_UPDATE_ELEM` of a struct of operations: its value, in the kernel's layout, with file descriptors of
@@ -38,7 +46,7 @@ impl Bpf {
         let is_by_link = it.map.flags & BY_LINK != 0;
         let it = self.map_mut(map);
         (it.ops, it.functions) = (value, functions);
-        if is_by_link { DONE } else { self.attach(map, map, asked.call, asked.kernel).and(DONE) }
+        if is_by_link { DONE } else { self.attach(map, map, asked).and(DONE) }
     }
     /// `BPF_LINK_CREATE`.
     pub fn link_create(&mut self, asked: &mut Asked<'_>) -> Answer {
@@ -47,11 +55,11 @@ impl Bpf {
         match &self.objects[of] {
             Object::Map(map) if map.map.kind == kind::STRUCT_OPS && attach_type == STRUCT_OPS => {
                 let link = self.objects.len();
-                self.attach(of, link, asked.call, asked.kernel)?;
-                self.link(of, "struct_ops".to_owned(), asked.call)
+                self.attach(of, link, asked)?;
+                self.link(of, None, asked.call)
             }
-            Object::Program(program) if TRACING.contains(&program.kind) => {
-                self.link(of, target(&self.kernel, program.attach_btf_id), asked.call)
+            Object::Program(program) if [TRACING, LSM].contains(&program.kind) => {
+                self.trace(of, String::new(), asked)
             }
             // A file descriptor that is not a target of this kind: what libbpf's probes want to hear.
             _ => {
@@ -63,15 +71,38 @@ impl Bpf {
     /// `BPF_RAW_TRACEPOINT_OPEN`.
     pub fn raw_tracepoint_open(&mut self, asked: &mut Asked<'_>) -> Answer {
         let program = self.program_at(asked, 8)?;
-        let name = if asked.u64(0) == 0 {
-            target(&self.kernel, self.program(program).attach_btf_id)
-        } else {
-            String::from_utf8_lossy(&asked.memory.text(asked.u64(0))?).into_owned()
+        let name = match asked.u64(0) {
+            0 => String::new(),
+            at => String::from_utf8_lossy(&asked.memory.text(at)?).into_owned(),
         };
-        self.link(program, name, asked.call)
+        self.trace(program, name, asked)
+    }
+    /// Attaches a program to what it names itself, or to the tracepoint of that name.
+    fn trace(&mut self, program: usize, name: String, asked: &mut Asked<'_>) -> Answer {
+        let it = self.program(program);
+        let own = self.kernel.name(it.attach_btf_id);
+        let target = match (it.kind, it.attach_type) {
+            (kind, _) if RAW.contains(&kind) && !name.is_empty() => Target::Tracepoint(name),
+            (TRACING, AT_TRACEPOINT) => Target::Tracepoint(own.trim_start_matches(PROBE_TYPE).to_owned()),
+            (TRACING, AT_ENTRY) => Target::Entry(own.to_owned()),
+            (TRACING, AT_EXIT) => Target::Exit(own.to_owned()),
+            (kind, how) => {
+                self.refuse(format!(
+                    "link of program {} of type {kind} to {own} (attach type {how})",
+                    it.name
+                ));
+                return Err(Errno(libc::EOPNOTSUPP));
+            }
+        };
+        let far = self.far_program(program, asked)?;
+        if let Err(errno) = asked.kernel.trace(far, &target) {
+            self.refuse(format!("link of program {} to {target}", self.program(program).name));
+            return Err(errno);
+        }
+        self.link(program, Some(target), asked.call)
     }
     /// A link, at a number whose closing is seen.
-    fn link(&mut self, of: usize, target: String, call: &Call) -> Answer {
+    fn link(&mut self, of: usize, target: Option<Target>, call: &Call) -> Answer {
         let file = memory("link", 0)?;
         self.add(Object::Link(of, target), &file);
         let at = (FIRST_LINK..).find(|number| object::inode_at(call.thread, *number).is_none());
@@ -92,8 +123,13 @@ impl Bpf {
             self.detach(object, kernel);
         }
     }
-    /// Takes the scheduler off if this link or map holds it.
+    /// Takes the scheduler off if this link or map holds it, or the program that this link holds.
     pub fn detach(&mut self, by: usize, kernel: &mut dyn Kernel) {
+        if let Object::Link(of, Some(target)) = &self.objects[by]
+            && let Some(far) = self.program(*of).far
+        {
+            kernel.untrace(far, target);
+        }
         if self.attached.take_if(|attached| attached.by == by || attached.map == by).is_some() {
             kernel.detach();
         }
@@ -110,7 +146,18 @@ impl Bpf {
         self.refuse("iterator".to_owned());
         Err(Errno(libc::EOPNOTSUPP))
     }
-    fn attach(&mut self, map: usize, by: usize, call: &Call, kernel: &mut dyn Kernel) -> Result<(), Errno> {
+    /// The far side gets what there is of a scheduler.
+    pub fn hand_over(&mut self, call: &Call, kernel: &mut dyn Kernel) -> Result<(), Errno> {
+        let entries = self.choose(None, call.thread);
+        let scheduler = self.assemble(None, call.thread).ok_or(Errno(libc::EINVAL))?;
+        kernel.load(Attach { scheduler: &scheduler, memory: &self.files(), entries, cpu: 0 })
+    }
+    /// The memory of each map that the far side has.
+    fn files(&self) -> Vec<Option<BorrowedFd<'_>>> {
+        self.chosen.maps.iter().map(|at| self.map(*at).file.as_ref().map(AsFd::as_fd)).collect()
+    }
+    fn attach(&mut self, map: usize, by: usize, asked: &mut Asked<'_>) -> Result<(), Errno> {
+        let call = asked.call;
         if self.attached.is_some() {
             return Err(Errno(libc::EBUSY));
         }
@@ -119,29 +166,14 @@ impl Bpf {
             self.refuse("second scheduler".to_owned());
             return Err(Errno(libc::EBUSY));
         }
-        let chosen = self.choose(map, call.thread);
-        let scheduler = self.assemble(map, &chosen, call.thread).ok_or(Errno(libc::EINVAL))?;
-        self.know(&chosen);
-        let runs = self.pending();
-        let memory: Vec<_> =
-            chosen.maps.iter().map(|at| self.map(*at).file.as_ref().map(AsFd::as_fd)).collect();
-        let attach = Attach {
-            scheduler: &scheduler,
-            memory: &memory,
-            entries: self.entries(&chosen),
-            runs,
-            tracing: self.tracing(),
-        };
-        let done = kernel.attach(attach);
+        let entries = self.choose(Some(map), call.thread);
+        let scheduler = self.assemble(Some(map), call.thread).ok_or(Errno(libc::EINVAL))?;
+        let given = Attach { scheduler: &scheduler, memory: &self.files(), entries, cpu: asked.cpu };
+        let done = asked.kernel.attach(given);
         self.scheduler = Some(scheduler);
         self.attached = done.is_ok().then_some(Attached { by, map });
         done.map(drop)
     }
-}
-
-/// What a program traces: a function, or a tracepoint, of which BTF has a name made of its own.
-fn target(kernel: &Btf, id: u32) -> String {
-    kernel.name(id).trim_start_matches("btf_trace_").to_owned()
 }
 
 /// Where functions are in the value of a struct of operations of sched_ext: in the kernel's struct that holds the

@@ -6,7 +6,7 @@ use super::super::notify::Reply;
 use super::object::{Entries, MapObject, Object, kind};
 use super::{Answer, Asked, Bpf, DONE};
 use crate::btf::Btf;
-use crate::{Map, special};
+use crate::{Field, Map, special};
 
 const PAGE: u64 = 4096;
 /// Without a value of `value_bytes`: the map's memory would be larger than any real one.
@@ -45,14 +45,15 @@ impl Bpf {
             ops: Vec::new(),
             functions: Vec::new(),
             far: None,
+            bell: None,
         };
         self.add(Object::Map(Box::new(made)), &file);
         Ok(Reply::file(file.into()))
     }
-    fn special(&self, btf: Option<usize>, value_type: u32) -> Vec<(u32, crate::Special)> {
+    fn special(&self, btf: Option<usize>, value_type: u32) -> Vec<Field> {
         match btf.map(|at| &self.objects[at]) {
             Some(Object::Btf(data)) => {
-                Btf::parse(data).map_or(Vec::new(), |btf| special::fields(&btf, value_type))
+                Btf::parse(data).map_or(Vec::new(), |btf| special::fields(&btf, &self.kernel, value_type))
             }
             _ => Vec::new(),
         }
@@ -105,6 +106,10 @@ impl Bpf {
         let key = self.key(asked, map)?;
         let value = asked.memory.bytes(asked.u64(16), self.map(map).value_bytes(self.cpus))?;
         let value = self.value_in(map, value, asked)?;
+        // A map of maps that the far side has got a map that it has not.
+        if self.map(map).far.is_some() && self.map(map).holds_objects() && self.far_value(&value).is_err() {
+            self.hand_over(asked.call, asked.kernel)?;
+        }
         self.update(map, &key, &value, asked.u64(24), asked.kernel)?;
         DONE
     }

@@ -7,13 +7,15 @@ mod links;
 mod maps;
 mod object;
 mod programs;
+mod rings;
 
 use super::errno::Errno;
-use super::kernel::{Kernel, TestRun};
+use super::kernel::Kernel;
 use super::memory::{Memory, memory};
 use super::notify::{Call, Reply};
 use crate::Scheduler;
 use crate::btf::Btf;
+use assemble::Chosen;
 use object::{Inode, Object};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -25,6 +27,8 @@ const ATTRIBUTE_BYTES: usize = 184;
 pub struct Asked<'a> {
     pub call: &'a Call,
     pub memory: Memory,
+    /// The CPU that the caller is on.
+    pub cpu: u32,
     attributes: [u8; ATTRIBUTE_BYTES],
     pub kernel: &'a mut dyn Kernel,
 }
@@ -106,8 +110,8 @@ pub struct Bpf {
     kernel: Btf,
     objects: Vec<Object>,
     by_inode: HashMap<Inode, usize>,
-    /// Runs of programs before the attach, by object.
-    runs: Vec<TestRun>,
+    /// What the far side has.
+    chosen: Chosen,
     attached: Option<Attached>,
     /// The scheduler that was attached first.
     pub scheduler: Option<Scheduler>,
@@ -119,9 +123,11 @@ impl Bpf {
     pub fn new(cpus: u32, kernel: Btf) -> Bpf {
         Bpf { cpus, kernel, ..Bpf::default() }
     }
+    /// `cpu`: on which its thread runs.
+    ///
     /// # Errors
     /// What the call fails with.
-    pub fn answer(&mut self, call: &Call, kernel: &mut dyn Kernel) -> Answer {
+    pub fn answer(&mut self, call: &Call, cpu: u32, kernel: &mut dyn Kernel) -> Answer {
         let memory = Memory { pid: call.thread };
         let command = call.arguments[0] as u32;
         let Some((_, run)) = TABLE.iter().find(|(number, _)| *number == command) else {
@@ -131,7 +137,7 @@ impl Bpf {
         let mut attributes = [0; ATTRIBUTE_BYTES];
         let size = (call.arguments[2] as usize).min(ATTRIBUTE_BYTES);
         memory.read(call.arguments[1], &mut attributes[..size])?;
-        run(self, &mut Asked { call, memory, attributes, kernel })
+        run(self, &mut Asked { call, memory, attributes, cpu, kernel })
     }
     fn refuse(&mut self, what: String) {
         *self.refused.entry(what).or_default() += 1;

@@ -2,7 +2,7 @@
 //! that file's inode, because programs move file descriptors to other numbers.
 
 use super::super::errno::Errno;
-use crate::{Insn, Map};
+use crate::{Insn, Map, Target};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -76,6 +76,8 @@ pub struct MapObject {
     pub functions: Vec<(u32, usize)>,
     /// The index that the far side knows it by.
     pub far: Option<usize>,
+    /// Of a ring that is in an epoll set: what stands there for it.
+    pub bell: Option<File>,
 }
 
 impl MapObject {
@@ -127,8 +129,11 @@ pub struct ProgramObject {
     pub kind: u32,
     /// Maps are named by their object.
     pub instructions: Vec<Insn>,
-    /// What it is to be attached to, of the kernel's BTF.
+    /// What it is to be attached to, of the kernel's BTF, and how (`enum bpf_attach_type`).
     pub attach_btf_id: u32,
+    pub attach_type: u32,
+    /// Where lines of its source begin.
+    pub lines: Vec<(u32, String)>,
     pub far: Option<usize>,
 }
 
@@ -137,8 +142,8 @@ pub enum Object {
     Map(Box<MapObject>),
     Program(ProgramObject),
     Btf(Vec<u8>),
-    /// Of this program or struct of operations (object); what it is attached to.
-    Link(usize, String),
+    /// Of this program or struct of operations (object); what a program is attached to.
+    Link(usize, Option<Target>),
     /// A file that stands for something without content.
     Other,
 }

@@ -1,10 +1,11 @@
 //! Commands of bpf(2) that concern programs.
 
 use super::super::errno::Errno;
-use super::super::kernel::TestRun;
 use super::object::{Object, ProgramObject};
 use super::{Answer, Asked, Bpf, DONE};
 use crate::Insn;
+use crate::btf::Btf;
+use crate::object::ext::line;
 
 /// `BPF_LD | BPF_IMM | BPF_DW`.
 const LOAD_WIDE: u8 = 0x18;
@@ -64,9 +65,25 @@ impl Bpf {
             kind: asked.u32(0),
             instructions,
             attach_btf_id: asked.u32(108),
+            attach_type: asked.u32(68),
+            lines: self.lines(asked).unwrap_or_default(),
             far: None,
         };
         self.make(Object::Program(program), "program", 0)
+    }
+    /// Where lines of its source begin, if it says so.
+    fn lines(&self, asked: &Asked<'_>) -> Option<Vec<(u32, String)>> {
+        let [types, bytes, count] = [72, 92, 104].map(|at| asked.u32(at));
+        let Object::Btf(types) = &self.objects[self.at(asked.call, types).ok().filter(|_| count > 0)?] else {
+            return None;
+        };
+        let (types, bytes) = (Btf::parse(types).ok()?, bytes as usize);
+        let all = asked.memory.bytes(asked.u64(96), (count as usize).checked_mul(bytes)?).ok()?;
+        let one = |record: &[u8]| {
+            let at = u32::from_le_bytes(*record.first_chunk()?);
+            Some((at, line(&types, record.get(4..16)?)?))
+        };
+        all.chunks_exact(bytes.max(1)).map(one).collect()
     }
     /// Puts objects in place of file descriptors of maps.
     fn name_maps(&self, instructions: &mut [Insn], asked: &Asked<'_>) -> Result<(), Errno> {
@@ -115,8 +132,7 @@ impl Bpf {
             _ => unreachable!("an index of a program"),
         }
     }
-    /// `BPF_PROG_TEST_RUN`: run by the far side, or kept for it until there is one. What such a run returns is then not
-    /// known: 0.
+    /// `BPF_PROG_TEST_RUN`: run by the far side, which gets what there is of the scheduler if it is not attached yet.
     pub fn test_run(&mut self, asked: &mut Asked<'_>) -> Answer {
         let program = self.program_at(asked, 0)?;
         if self.program(program).kind != SYSCALL || asked.u32(40) > MOST_CONTEXT {
@@ -124,18 +140,18 @@ impl Bpf {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let mut context = asked.memory.bytes(asked.u64(48), asked.u32(40) as usize)?;
-        match self.program(program).far {
-            Some(far) => {
-                let returned = asked.kernel.test_run(far, &mut context)?;
-                asked.memory.write(asked.u64(48), &context)?;
-                asked.put(4, returned)?;
-            }
-            None => {
-                self.runs.push(TestRun { program, context });
-                asked.put(4, 0)?;
-            }
-        }
+        let far = self.far_program(program, asked)?;
+        let returned = asked.kernel.test_run(far, &mut context, asked.cpu)?;
+        asked.memory.write(asked.u64(48), &context)?;
+        asked.put(4, returned)?;
         DONE
+    }
+    /// The far side's index of a program.
+    pub fn far_program(&mut self, program: usize, asked: &mut Asked<'_>) -> Result<usize, Errno> {
+        if self.program(program).far.is_none() {
+            self.hand_over(asked.call, asked.kernel)?;
+        }
+        self.program(program).far.ok_or(Errno(libc::EINVAL))
     }
     /// `BPF_PROG_BIND_MAP`, `BPF_PROG_ASSOC_STRUCT_OPS`: what belongs together is kept by the program's own files.
     pub fn bind_map(&mut self, asked: &mut Asked<'_>) -> Answer {

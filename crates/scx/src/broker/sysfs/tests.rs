@@ -13,7 +13,6 @@ fn sets_of_cpus_are_written_as_the_kernel_does() {
 
 #[test]
 fn a_cpu_has_its_siblings_caches_and_node() {
-    let folder = tempfile::tempdir().unwrap();
     let cpu =
         |core, node| Cpu { core, node, package: node, capacity: 1024, most_khz: 2_000_000, ..Cpu::default() };
     let cache = Cache {
@@ -32,14 +31,15 @@ fn a_cpu_has_its_siblings_caches_and_node() {
         nodes: vec![node(vec![10, 21]), node(vec![21, 10])],
         config: String::new(),
     };
-    write(folder.path(), &machine).unwrap();
-    let read = |path: &str| fs::read_to_string(folder.path().join("sys/devices/system").join(path)).unwrap();
+    let tree = files(&machine);
+    let read =
+        |path: &str| String::from_utf8_lossy(tree.file(&format!("sys/devices/system/{path}")).unwrap());
     assert_eq!(read("cpu/possible"), "0-3\n");
     assert_eq!(read("cpu/cpu1/topology/thread_siblings_list"), "0-1\n");
     assert_eq!(read("cpu/cpu2/topology/thread_siblings_list"), "2\n");
     assert_eq!(read("cpu/cpu3/cache/index0/shared_cpu_list"), "2-3\n");
     assert_eq!(read("cpu/cpu3/cache/index0/number_of_sets"), "32768\n");
-    assert!(!folder.path().join("sys/devices/system/cpu/cpu0/cache").exists());
+    assert!(tree.find("/sys/devices/system/cpu/cpu0/cache".as_ref(), true).is_none());
     assert_eq!(read("node/node1/distance"), "21 10\n");
     // A link leads from a CPU to its node, and from there to its CPUs.
     assert_eq!(read("cpu/cpu3/node1/cpu2/topology/physical_package_id"), "1\n");

@@ -4,6 +4,8 @@ const INT: u32 = 1;
 const PTR: u32 = 2;
 const ARRAY: u32 = 3;
 const STRUCT: u32 = 4;
+const TYPEDEF: u32 = 8;
+const FUNC: u32 = 12;
 const FUNC_PROTO: u32 = 13;
 const TYPE_TAG: u32 = 18;
 
@@ -43,6 +45,9 @@ impl Builder {
     pub fn function(&mut self, result: u32) -> u32 {
         self.add("", FUNC_PROTO, 0, result, &[])
     }
+    pub fn named(&mut self, kind: u32, name: &str, of: u32) -> u32 {
+        self.add(name, kind, 0, of, &[])
+    }
     pub fn array(&mut self, of: u32, count: u32) -> u32 {
         self.add("", ARRAY, 0, 0, &[of, of, count])
     }
@@ -66,7 +71,7 @@ impl Builder {
 pub const OPS_AT: usize = 64;
 pub const OPS_BYTES: usize = 136;
 
-/// A kernel with one operation, and the type of its struct.
+/// A kernel with one operation, a tracepoint and a function, and the type of its struct of operations.
 pub fn kernel() -> (Vec<u8>, u32) {
     let mut types = Builder::new();
     let int = types.int("int", 4);
@@ -78,6 +83,8 @@ pub fn kernel() -> (Vec<u8>, u32) {
         types.structure("sched_ext_ops", OPS_BYTES as u32, &[("select_cpu", select, 0), ("name", name, 8)]);
     let members = [("common", int, 0), ("data", ops, OPS_AT as u32)];
     let value = types.structure("bpf_struct_ops_sched_ext_ops", (OPS_AT + OPS_BYTES) as u32, &members);
+    types.named(TYPEDEF, "btf_trace_sched_switch", select);
+    types.named(FUNC, "select", function);
     (types.data(), value)
 }
 

@@ -23,13 +23,17 @@ const UNKNOWN: c_long = 77;
 
 /// bpf(2) with these fields: place, and 4 or 8 bytes. The result, or the number of errno.
 fn bpf(command: c_long, fields: &[(usize, &[u8])]) -> Result<i32, i32> {
+    let mut attributes = filled(fields);
+    // SAFETY: the attributes are as long as is said, and the broker takes no more.
+    let got = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), attributes.len()) };
+    if got < 0 { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) } else { Ok(got as i32) }
+}
+fn filled(fields: &[(usize, &[u8])]) -> [u8; 184] {
     let mut attributes = [0u8; 184];
     for (at, bytes) in fields {
         attributes[*at..at + bytes.len()].copy_from_slice(bytes);
     }
-    // SAFETY: the attributes are as long as is said, and the broker takes no more.
-    let got = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), attributes.len()) };
-    if got < 0 { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) } else { Ok(got as i32) }
+    attributes
 }
 fn word(value: u32) -> [u8; 4] {
     value.to_le_bytes()
@@ -84,24 +88,44 @@ pub fn scheduler() {
     let outside = [wide, 16 << 32, 0x95];
     let place = (outside.as_ptr() as u64).to_le_bytes();
     assert_eq!(bpf(PROG_LOAD, &[(0, &word(27)), (4, &word(3)), (8, &place)]), Err(libc::EINVAL));
-    let context = 5u32;
-    run(by_hand, &context).unwrap();
+    let (nowhere, switch) = (tracing("select", 24), tracing("btf_trace_sched_switch", 23));
+    let context = Cell::new(5u32);
+    assert_eq!(run(by_hand, &context), Ok(41), "its value, though nothing is attached yet");
+    assert_eq!(black_box(&context).get(), 6, "and what it has changed");
+    let trace = |program: i32, how: u32| bpf(LINK_CREATE, &[(0, &word(program as u32)), (8, &word(how))]);
+    assert_eq!(trace(nowhere, 24), Err(libc::EOPNOTSUPP));
+    let traced = trace(switch, 23).unwrap();
 
     let link = attach(select).unwrap();
     assert!(link >= 1000, "link {link}");
     // From here on keyed elements are at the far side, which adds one of its own.
     assert_eq!(lookup::<u64>(keyed, &9), Ok(99));
-    run(by_hand, &context).unwrap();
+    bind_to_4();
+    assert_eq!(run(by_hand, &context), Ok(41));
     let before = Instant::now();
     std::thread::sleep(Duration::from_secs(2));
     let slept = before.elapsed();
     assert!(slept >= Duration::from_secs(2) && slept < Duration::from_millis(2001), "{slept:?}");
     assert_eq!(seen(0), 1234, "what the far side wrote while this slept");
-    println!("told to end {}", seen(1));
-    // SAFETY: closes a file of this function.
-    unsafe { libc::close(link) };
+    println!("asked to end {}", seen(1));
+    // SAFETY: closes files of this function.
+    unsafe { (libc::close(traced), libc::close(link)) };
     println!("taken off {}", seen(1));
     std::process::exit(7);
+}
+
+fn bind_to_4() {
+    // SAFETY: sets of CPUs are plain bits, of the size that is said.
+    unsafe {
+        let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(4, &mut cpus);
+        libc::CPU_SET(1000, &mut cpus);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus), 0);
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut cpus);
+        assert_eq!((libc::CPU_COUNT(&cpus), libc::CPU_ISSET(4, &cpus), libc::sched_getcpu()), (1, true, 4));
+        libc::CPU_CLR(4, &mut cpus);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus), -1, "none is left");
+    }
 }
 
 fn renumbered(map: i32) -> i32 {
@@ -149,10 +173,33 @@ fn special_map() {
     assert_eq!((info[0], info[2], info[3], info[4]), (1, 4, 40, 4));
 }
 
-fn run(program: i32, context: &u32) -> Result<i32, i32> {
-    bpf(TEST_RUN, &[(0, &word(program as u32)), (40, &word(4)), (48, &at(context))])
+/// What the program returns.
+fn run(program: i32, context: &Cell<u32>) -> Result<u32, i32> {
+    let attributes = Cell::new([0u8; 184]);
+    let fields = [(0, &word(program as u32)[..]), (40, &word(4)), (48, &at(context))];
+    attributes.set(filled(&fields));
+    // SAFETY: the attributes are as long as is said; the broker writes the result into them.
+    let got = unsafe { libc::syscall(libc::SYS_bpf, TEST_RUN, attributes.as_ptr(), 184) };
+    let returned = *black_box(&attributes).get()[4..].first_chunk().unwrap();
+    if got < 0 {
+        Err(std::io::Error::last_os_error().raw_os_error().unwrap())
+    } else {
+        Ok(u32::from_le_bytes(returned))
+    }
 }
 
+fn id_of(name: &str) -> u32 {
+    let kernel = crate::btf::Btf::parse(&btf::kernel().0).unwrap();
+    kernel.ids().find(|id| kernel.name(*id) == name).unwrap()
+}
+fn tracing(name: &str, how: u32) -> i32 {
+    let instructions = [0xb7u64, 0x95];
+    let place = (instructions.as_ptr() as u64).to_le_bytes();
+    let target = word(id_of(name));
+    let fields =
+        [(0, &word(26)[..]), (4, &word(2)), (8, &place), (48, b"traces"), (68, &word(how)), (108, &target)];
+    bpf(PROG_LOAD, &fields).unwrap()
+}
 fn attach(select: i32) -> Result<i32, i32> {
     let bytes = btf::OPS_AT + btf::OPS_BYTES;
     let sizes = [(0, word(26)), (4, word(4)), (8, word(bytes as u32)), (12, word(1)), (16, word(1 << 13))];
@@ -195,6 +242,40 @@ pub fn waits() {
     let before = Instant::now();
     receive.recv_timeout(Duration::from_secs(10)).unwrap();
     println!("woken after {} s", before.elapsed().as_secs());
+    std::process::exit(7);
+}
+
+/// Waits up to ten seconds for a ring, which gets an entry after two; then three seconds more, in which none comes.
+pub fn reads_a_ring() {
+    let ring = map(27, b"ring", [0, 0, 4096]);
+    let select = load(27, b"select", &[0xb7, 0x95]);
+    attach(select).unwrap();
+    // SAFETY: new mappings of the ring's memory: the reader's page, and the writer's with the data behind it.
+    let [reader, writer] = [(libc::PROT_READ | libc::PROT_WRITE, 4096, 0), (libc::PROT_READ, 12288, 4096)]
+        .map(|(access, bytes, at)| unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, ring, at).cast::<u64>()
+        });
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 99 };
+    // SAFETY: the event lives through the call.
+    let set = unsafe {
+        let set = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+        assert_eq!(libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, ring, &raw mut event), 0);
+        set
+    };
+    event.u64 = 0;
+    let before = Instant::now();
+    // SAFETY: there is room for one event.
+    let mut wait = |ms: i32| unsafe { (libc::epoll_wait(set, &raw mut event, 1, ms), event.u64) };
+    let (ready, data) = wait(10_000);
+    let first = before.elapsed().as_secs();
+    assert_eq!(ready, 1);
+    // SAFETY: both are mapped; the far side wrote while this process waited.
+    let entry = unsafe { black_box(writer).add(512 + 1).read_volatile() };
+    // SAFETY: as above.
+    unsafe { reader.write_volatile(writer.read_volatile()) };
+    let (ready, _) = wait(3_000);
+    let second = before.elapsed().as_secs() - first;
+    println!("data {data}, entry {entry}, then {ready} files, after {first} s and {second} s");
     std::process::exit(7);
 }
 

@@ -323,6 +323,7 @@ impl Sink for Checker {
             | EventKind::Balance { .. } => {}
             EventKind::Skip { .. }
             | EventKind::Kick { .. }
+            | EventKind::Decided { .. }
             | EventKind::Schedule { .. }
             | EventKind::Stay
             | EventKind::Allowed { .. } => self.fail(format!("{:?} came without a request", e.kind)),

@@ -115,6 +115,7 @@ fn by_code(object: &Path, machine: &Machine, workload: Built) -> Run {
         };
         let setup = Setup {
             ext: None,
+            later_ext: Vec::new(),
             changes: Vec::new(),
             workload,
             guests: Vec::new(),

@@ -3,7 +3,7 @@
 use super::dice::Dice;
 
 /// Most CPUs: a larger guest takes minutes for a second of its time.
-const MOST_CPUS: u32 = 16;
+pub const MOST_CPUS: u32 = 16;
 /// Fewest CPUs of a cache. A cache for each CPU leaves nothing to search.
 const LEAST_AT_CACHE: u32 = 2;
 const NODES: &[u32] = &[1, 2, 4];
@@ -24,14 +24,14 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A shape that fits. Each count is drawn in turn among those that leave room for the next.
-    pub fn draw(dice: Dice) -> Shape {
+    /// A shape of at most so many CPUs. Each count is drawn in turn among those that leave room for the next.
+    pub fn draw(dice: Dice, most_cpus: u32) -> Shape {
         let threads = dice.pick("threads", &[1, 2]);
-        let fits = |caches: u32| caches * LEAST_AT_CACHE <= MOST_CPUS;
+        let fits = |caches: u32| caches * LEAST_AT_CACHE <= most_cpus;
         let nodes = dice.pick("nodes", NODES);
         let caches: Vec<u32> = CACHES.iter().copied().filter(|c| fits(nodes * c)).collect();
         let caches = dice.pick("caches", &caches);
-        let (least, most) = (LEAST_AT_CACHE / threads, MOST_CPUS / (nodes * caches * threads));
+        let (least, most) = (LEAST_AT_CACHE / threads, most_cpus / (nodes * caches * threads));
         Shape { nodes, caches, cores: dice.within("cores", least, most), threads }
     }
     pub fn cpus(&self) -> u32 {

@@ -15,7 +15,7 @@ mod rtapp;
 use super::case::{self, Case};
 use dice::Dice;
 use kernel::Chosen;
-use machine::Shape;
+use machine::{MOST_CPUS, Shape};
 use program::PROGRAMS;
 use schedlab_base::{Result, Stream};
 use schedlab_compare::agreement::rows::CLASSES;
@@ -75,20 +75,53 @@ pub fn draw(seed: u64, n: u64) -> Vec<Drawn> {
     (1..=n).map(|number| draw_case(seed, number)).collect()
 }
 
+/// The first `n` cases of a seed for sched_ext schedulers, commands of programs, which have them in turn. Workloads and
+/// machines, of at most eight CPUs, do not depend on the schedulers.
+pub fn draw_under(seed: u64, n: u64, schedulers: &[String]) -> Vec<Drawn> {
+    (1..=n).zip(schedulers.iter().cycle()).map(|(number, scx)| draw_under_one(seed, number, scx)).collect()
+}
+
 /// Case `number` of a seed.
 fn draw_case(seed: u64, number: u64) -> Drawn {
     let dice = Dice(Stream::new(seed).purpose("validate.draw").number(number));
-    let shape = Shape::draw(dice.of("machine"));
-    let kernel = Chosen::draw(dice.of("kernel"));
-    let program = &PROGRAMS[dice.within("program", 0, PROGRAMS.len() as u32 - 1) as usize];
-    let workload = (program.draw)(dice.of(program.name), shape.cpus(), &kernel);
-    let name = format!("drawn-{seed}-{number:03}-{}", program.name);
-    let about =
-        format!("{} on {} under {}: {}", program.name, shape.words(), kernel.words(), workload.words());
-    Drawn { text: text(&name, &about, &shape, &kernel, &workload.lines), name }
+    let (shape, kernel) = (Shape::draw(dice.of("machine"), MOST_CPUS), Chosen::draw(dice.of("kernel")));
+    drawn(dice, &format!("drawn-{seed}-{number:03}"), &shape, &kernel, None)
 }
 
-fn text(name: &str, about: &str, shape: &Shape, kernel: &Chosen, workload: &[(String, String)]) -> String {
+fn draw_under_one(seed: u64, number: u64, command: &str) -> Drawn {
+    let dice = Dice(Stream::new(seed).purpose("validate.draw.scx").number(number));
+    let (shape, kernel) = (Shape::draw(dice.of("machine"), SMALL_CPUS), Chosen::newest());
+    drawn(dice, &format!("scx-{seed}-{number:03}"), &shape, &kernel, Some(command))
+}
+
+fn drawn(dice: Dice, name: &str, shape: &Shape, kernel: &Chosen, scx: Option<&str>) -> Drawn {
+    let program = &PROGRAMS[dice.within("program", 0, PROGRAMS.len() as u32 - 1) as usize];
+    let workload = (program.draw)(dice.of(program.name), shape.cpus(), kernel);
+    let under = scx.map(words_of);
+    let name = [Some(name), Some(program.name), under.as_ref().map(|u| u.0.as_str())];
+    let name = name.into_iter().flatten().collect::<Vec<_>>().join("-");
+    let under = under.map_or(String::new(), |u| format!(", {}", u.1));
+    let (machine, by, load) = (shape.words(), kernel.words(), workload.words());
+    let about = format!("{} on {machine} under {by}{under}: {load}", program.name);
+    Drawn { text: text(&name, &about, shape, (kernel, scx), &workload.lines), name }
+}
+
+/// A scheduler for a case's name, and for people: without the folder of its program.
+fn words_of(command: &str) -> (String, String) {
+    let (program, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+    let words = format!("{} {}", program.rsplit('/').next().unwrap_or(program), arguments.trim());
+    let words = words.trim().to_owned();
+    let label = words.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-', "-");
+    (label, words)
+}
+
+fn text(
+    name: &str,
+    about: &str,
+    shape: &Shape,
+    (kernel, scx): (&Chosen, Option<&str>),
+    workload: &[(String, String)],
+) -> String {
     let runs = if shape.cpus() > SMALL_CPUS { 2 } else { 3 };
     let mut out = format!("name = \"{name}\"\nabout = \"{about}\"\nbackend = \"vm\"\n");
     let _ =
@@ -98,6 +131,7 @@ fn text(name: &str, about: &str, shape: &Shape, kernel: &Chosen, workload: &[(St
         let quoted: Vec<String> = kernel.features.iter().map(|f| format!("\"{f}\"")).collect();
         let _ = writeln!(out, "features = [{}]", quoted.join(", "));
     }
+    scx.iter().for_each(|command| _ = writeln!(out, "scx = {command:?}"));
     out.push_str("\n[workload]\n");
     workload.iter().for_each(|(key, value)| _ = writeln!(out, "{key} = {value}"));
     out.push_str("\n[tolerance] # per cent, those of the cases that ship\n");

@@ -31,6 +31,29 @@ fn a_longer_list_begins_with_the_shorter_one_and_another_seed_draws_others() {
 }
 
 #[test]
+fn schedulers_have_the_cases_in_turn_and_the_cases_do_not_depend_on_them() {
+    let two = ["/a/scx_one -s 5".to_owned(), "scx_two".to_owned()];
+    let under = draw_under(1, 40, &two);
+    assert_eq!(draw_under(1, 3, &two), under[..3]);
+    let cases: Vec<Case> = under.iter().map(|d| d.case().unwrap()).collect();
+    assert!(
+        cases[0].name.ends_with("-scx_one--s-5") && cases[1].name.ends_with("-scx_two"),
+        "{}",
+        cases[0].name
+    );
+    assert!(cases.iter().all(|c| !c.about.contains("/a/")), "where a program lies is not said");
+    let scx: Vec<&str> = cases.iter().map(|c| c.scx.as_ref().unwrap().command.as_str()).collect();
+    assert_eq!(scx[..3], [&*two[0], &*two[1], &*two[0]]);
+    let machines = cases.iter().map(|c| (c.simulated.as_str(), Machine::load(&c.machine).unwrap()));
+    let cpus: BTreeSet<(&str, usize)> = machines.map(|(kernel, m)| (kernel, m.topology.nr_cpus())).collect();
+    assert!(cpus.iter().all(|(kernel, cpus)| *kernel == "v7.3" && (2..=8).contains(cpus)), "{cpus:?}");
+    let alone = draw_under(1, 2, &two[..1]);
+    let body =
+        |d: &Drawn| d.text.replace("scx_two", "/a/scx_one -s 5").split_once("backend").unwrap().1.to_owned();
+    assert_eq!(body(&alone[1]), body(&under[1]));
+}
+
+#[test]
 fn a_hundred_cases_have_every_workload_kernel_and_kind_of_machine() {
     let cases: Vec<Case> = draw(1, 100).iter().map(|d| d.case().unwrap()).collect();
     for program in PROGRAMS {

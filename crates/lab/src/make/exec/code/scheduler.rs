@@ -2,21 +2,23 @@
 
 use crate::ask::cell::Cell;
 use crate::ask::code::CodeImage;
-use schedlab_base::{Error, Result, Version};
+use crate::ask::scx;
+use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_kernel::Scx as Named;
 use schedlab_kernels::kconfig;
 use schedlab_machine::topology::FULL_CAPACITY;
 use schedlab_machine::{Cpu, Machine, Sharing};
-use schedlab_scx::broker::Request;
 use schedlab_scx::broker::sysfs::{self, CacheKind};
-use schedlab_scx::btf::{Btf, without_aux};
+use schedlab_scx::broker::{BTF, Node, Request};
+use schedlab_scx::btf::{Btf, for_programs};
 use schedlab_scx::object::{Kernel, Values, read};
 use schedlab_transplant::{Ext, Program, Scx};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Files of an image: its BTF, its configuration.
-const BTF: &str = "btf";
+const IMAGE_BTF: &str = "btf";
 const CONFIG: &str = "config";
 /// What the files of a machine say that its own file does not.
 const LEAST_KHZ: u32 = 800_000;
@@ -24,8 +26,6 @@ const MOST_KHZ: u32 = 3_000_000;
 const NODE_BYTES: u64 = 64 << 30;
 const LLC_BYTES: u64 = 32 << 20;
 
-/// `e_machine` of an object of a BPF compiler, at byte 18.
-const EM_BPF: [u8; 2] = [247, 0];
 /// The wall-clock time that a scheduler's program may take between two calls.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,16 +34,31 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When it is not a compiled scheduler, or needs what this kernel lacks.
-pub(super) fn of(cell: &Cell, code: &CodeImage, place: &Path) -> Result<Option<Scx>> {
-    let Some(scx) = &cell.variant.scx else { return Ok(None) };
+pub(super) fn of(scx: &Named, machine: &Machine, code: &CodeImage) -> Result<Option<Scx>> {
+    if scx.is_none() {
+        return Ok(None);
+    }
     let (path, words) = scx.words().ok_or_else(|| Error::internal("a scheduler without a program"))?;
+    // Values that follow the machine: one text serves all machines.
+    let cpus = machine.topology.nr_cpus().to_string();
+    let words: Vec<String> = words.iter().map(|word| word.replace("{cpus}", &cpus)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let path = Path::new(path);
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the scheduler", &e))?;
     let seen = Seen::of(code)?;
-    Ok(Some(match bytes.get(18..20) == Some(&EM_BPF) {
-        true => Scx::Object(Box::new(seen.object((path, &bytes), &words, &cell.machine, code)?)),
-        false => Scx::Program(Box::new(seen.program(path, &words, &cell.machine, (code, place))?)),
+    Ok(Some(match scx::is_object(&bytes) {
+        true => Scx::Object(Box::new(seen.object((path, &bytes), &words, machine, code)?)),
+        false => Scx::Program(Box::new(seen.program(path, &words, machine, code)?)),
     }))
+}
+
+/// The schedulers of a variant's changes, each from its time on; `None`: the kernel's own classes.
+///
+/// # Errors
+/// As [`of`].
+pub(super) fn later(cell: &Cell, warmup: Ns, code: &CodeImage) -> Result<Vec<(Ns, Option<Scx>)>> {
+    let with = cell.variant.at.iter().filter_map(|change| Some((change.time, change.scx.as_ref()?)));
+    with.map(|(time, scx)| Ok((warmup.plus(time), of(scx, &cell.machine, code)?))).collect()
 }
 
 /// What a scheduler sees of the kernel: the image's BTF and configuration.
@@ -57,10 +72,11 @@ impl Seen {
     fn of(code: &CodeImage) -> Result<Seen> {
         let beside = |file: &str| code.object.with_file_name(file);
         let lacks = |e: &std::io::Error| {
-            Error::io(&beside(BTF), "read", e)
-                .help("the image has no BTF: build it where pahole is installed")
+            Error::io(&beside(IMAGE_BTF), "read", e).help(
+                "a kernel without sched_ext has none: take 6.12 or later; else 'schedlab kernel build --code' builds it",
+            )
         };
-        let types = std::fs::read(beside(BTF)).map_err(|e| lacks(&e))?;
+        let types = std::fs::read(beside(IMAGE_BTF)).map_err(|e| lacks(&e))?;
         let btf = Btf::parse(&types)?;
         let config = beside(CONFIG);
         let config = std::fs::read_to_string(&config).map_err(|e| Error::io(&config, "read", &e))?;
@@ -81,31 +97,29 @@ impl Seen {
         let scheduler = read(bytes, &name, &kernel, &values, machine.topology.nr_cpus() as u32)?;
         Ok(Ext { scheduler, btf: self.btf })
     }
-    /// `place`: an empty folder for the files that it sees.
-    fn program(
-        self,
-        path: &Path,
-        words: &[&str],
-        machine: &Machine,
-        (code, place): (&CodeImage, &Path),
-    ) -> Result<Program> {
-        let (tree, btf) = (place.join("machine"), place.join("btf"));
-        sysfs::write(&tree, &files_of(machine, &self.config)).map_err(|e| Error::io(&tree, "write", &e))?;
-        std::fs::write(&btf, without_aux(&self.types)?).map_err(|e| Error::io(&btf, "write", &e))?;
+    fn program(self, path: &Path, words: &[&str], machine: &Machine, code: &CodeImage) -> Result<Program> {
+        let mut tree = sysfs::files(&files_of(machine, &self.config));
+        tree.put(BTF, Node::File(for_programs(&self.types)?));
         let request = Request {
             program: path.to_owned(),
             arguments: words.iter().map(|word| (*word).to_owned()).collect(),
             environment: vec![("LANG".to_owned(), "C".to_owned())],
-            readable: Vec::new(),
+            readable: files_in(words),
             tree,
-            btf,
             cpus: machine.topology.nr_cpus() as u32,
+            memory_bytes: NODE_BYTES * machine.topology.node_distance.len() as u64,
             release: format!("{}.{}.{}", code.version.major, code.version.minor, code.version.patch),
             start_ns: 0,
             patience: PATIENCE,
         };
         Ok(Program { request, btf: self.btf })
     }
+}
+
+/// The files that a program's arguments name, under all of their names.
+fn files_in(words: &[&str]) -> Vec<PathBuf> {
+    let whole = |path: PathBuf| [std::path::absolute(&path).ok(), path.canonicalize().ok()];
+    scx::files_in(words).into_iter().flat_map(whole).flatten().collect()
 }
 
 /// A machine as its files in /sys show it.
@@ -168,4 +182,19 @@ fn value(word: &str, object: &str) -> Result<(String, String)> {
 /// `LINUX_VERSION_CODE`.
 fn version_code(version: Version) -> u32 {
     u32::from(version.major) << 16 | u32::from(version.minor) << 8 | u32::from(version.patch).min(255)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_among_the_arguments_of_a_program_are_shown_to_it() {
+        let own = std::env::current_exe().unwrap().canonicalize().unwrap();
+        let folder = own.parent().unwrap().display().to_string();
+        let words =
+            [format!("--config={}", own.display()), format!("f:{}", own.display()), folder, "-v".to_owned()];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert_eq!(files_in(&words), vec![own; 4], "no folder, and no option");
+    }
 }
