@@ -218,7 +218,7 @@ pub trait Kernel<'s>: Sized {
     fn touch_lines(&mut self, _cpu: CpuId, _touched: &[Touched]) -> u64 {
         0
     }
-    /// While a call on `cpu` goes on, another CPU, which spins, touches these lines.
+    /// During a call on `cpu` another CPU, which spins, touches these lines.
     fn touch_elsewhere(&mut self, _cpu: CpuId, _other: CpuId, _touched: &[Touched]) {}
     /// The speed of the host's CPU below a vCPU; `None` on a real machine.
     fn host_speed(&self, _cpu: CpuId) -> Option<Speed> {

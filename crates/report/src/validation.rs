@@ -268,13 +268,16 @@ pub fn sentence(all: &Validation) -> String {
     let lowest = cases.iter().min_by(|a, b| part(a).total_cmp(&part(b)));
     let lowest = lowest
         .map_or_else(String::new, |c| format!("; the lowest case is {}, {}", plain(&c.name), share(c.share)));
+    let of_controls = match controls.len() {
+        0 => String::new(),
+        n => format!(" {rejected} of {n} controls rejected."),
+    };
     format!(
-        "**{} metrics agree{}**; switches, migrations and placement {}{}{lowest}. {rejected} of {} controls rejected. By {}.",
+        "**{} metrics agree{}**; switches, migrations and placement {}{}{lowest}.{of_controls} By {}.",
         share(all.share),
         pct(all.share),
         share(all.decisions),
         pct(all.decisions),
-        controls.len(),
         judged(all)
     )
 }

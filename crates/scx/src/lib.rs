@@ -27,4 +27,4 @@ pub mod object;
 mod scheduler;
 mod special;
 
-pub use scheduler::{Field, Insn, Map, Ops, OpsKind, Program, Scheduler, Setup, Special, Target};
+pub use scheduler::{Field, Insn, Map, Ops, OpsKind, Program, RINGBUF, Scheduler, Setup, Special, Target};

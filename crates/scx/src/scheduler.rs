@@ -49,6 +49,9 @@ pub struct Field {
     pub special: Special,
 }
 
+/// `BPF_MAP_TYPE_RINGBUF`, a [`Map::kind`].
+pub const RINGBUF: u32 = 27;
+
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Map {
     pub name: String,

@@ -31,7 +31,6 @@ const BTF_ID: u8 = 3;
 const FUNCTION: u8 = 4;
 /// Kinds of maps.
 const ARENA: u32 = 33;
-const RINGBUF: u32 = 27;
 
 /// A scheduler, and the BTF of the image that it was read for.
 pub struct Ext {
@@ -265,7 +264,7 @@ impl Loading<'_> {
             if memory.is_none() {
                 self.fill(number, map)?;
             }
-            if map.kind == RINGBUF {
+            if map.kind == schedlab_scx::RINGBUF {
                 self.loaded.sinks.push((number, map.name.clone()));
                 self.loaded.rings.extend(memory.map(|_| (number, 0)));
             }

@@ -53,7 +53,7 @@ impl Account {
     }
     /// Into a record: counters by operation and by the kernel's function, and how it ended. A second scheduler of the
     /// run adds to the counters, and to the words of the first.
-    pub(crate) fn tell(&self, found: &mut Findings) {
+    pub(crate) fn report_in(&self, found: &mut Findings) {
         let ops = self.ops.iter().flat_map(|(name, calls, executed)| {
             [(format!("scx.calls.{name}"), *calls), (format!("scx.instructions.{name}"), *executed)]
         });
@@ -128,8 +128,8 @@ mod tests {
             ..Account::default()
         };
         let mut found = Findings::default();
-        one("a", 1).tell(&mut found);
-        one("b", 2).tell(&mut found);
+        one("a", 1).report_in(&mut found);
+        one("b", 2).report_in(&mut found);
         let of = |name: &str| found.counters[name];
         assert_eq!((of("scx.calls.enqueue"), of("scx.instructions.enqueue")), (3, 30));
         assert_eq!((of("scx.event.reenq_immed"), of("scx.exit_kind")), (3, 0));

@@ -30,9 +30,9 @@ impl Ran {
         self.said.extend(said);
         Ok(())
     }
-    pub fn tell(&self, found: &mut Findings) {
-        self.accounts.iter().for_each(|account| account.tell(found));
-        self.said.iter().for_each(|said| ext_program::tell(said, found));
+    pub fn report_in(&self, found: &mut Findings) {
+        self.accounts.iter().for_each(|account| account.report_in(found));
+        self.said.iter().for_each(|said| ext_program::report_in(said, found));
     }
 }
 

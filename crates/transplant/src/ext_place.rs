@@ -60,7 +60,7 @@ impl Known {
         };
         let in_register = registers.iter().copied().find(touches);
         let on_stack = || {
-            // SAFETY: the stack goes on from its lowest used word to the frame of the engine, which is farther.
+            // SAFETY: the stack reaches from its lowest used word to the frame of the engine, which is farther.
             (0..WORDS).map(|at| unsafe { stack.add(at).read() }).find(touches)
         };
         in_register.or_else(on_stack)

@@ -133,7 +133,7 @@ fn attaches_nothing(request: &Request, outcome: &Outcome) -> Error {
 }
 
 /// Into a record: what the program said last, and what it was refused.
-pub(crate) fn tell(outcome: &Outcome, found: &mut Findings) {
+pub(crate) fn report_in(outcome: &Outcome, found: &mut Findings) {
     let last = |bytes: &[u8]| last_lines(bytes, 12).join("\n");
     // What the machine does not have was not refused.
     let refused = outcome.refused.keys().filter(|(_, why)| *why != Refusal::Absent);

@@ -146,14 +146,15 @@ impl Engine<'_> {
         self.emit_at(at, to, EventKind::Migrate { task, from, why })
     }
 
-    /// A sched_ext scheduler, or the kernel for it, has decided about a task.
+    /// A sched_ext scheduler, or the kernel for it, has decided about a task. No kernel records that: it costs nothing.
     fn decided(&mut self, at: u64, step: Step) -> u64 {
         if let Some(cpu) = step.preempts {
             self.cpus[cpu].kicked = true;
         }
         let Some(task) = step.pid.and_then(|pid| self.any_task(pid)) else { return 0 };
         let Step { by, to, dsq, .. } = step;
-        self.emit_at(at, step.on, EventKind::Decided { task, by, to, dsq })
+        self.emit_at(at, step.on, EventKind::Decided { task, by, to, dsq });
+        0
     }
 
     fn balanced(&mut self, passes: Balanced) -> u64 {

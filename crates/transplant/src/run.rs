@@ -131,7 +131,7 @@ pub fn simulate<'m: 'a, 'a>(
     let ended = parts.drive(&mut engine, (&mut order, &clock), &mut outside, &mut ran)?;
     engine.now = ended.at;
     let mut report = report(engine, ended, &outside)?;
-    ran.tell(&mut report.found);
+    ran.report_in(&mut report.found);
     Ok(report)
 }
 

@@ -9,7 +9,7 @@ use schedlab_transplant::NOT_LASTING;
 use std::path::{Path, PathBuf};
 
 /// The first release with sched_ext.
-const FIRST: Version = Version::new(6, 12);
+pub(crate) const FIRST: Version = Version::new(6, 12);
 /// The name of a kernel's own class beside schedulers.
 const FAIR: &str = "fair";
 

@@ -69,7 +69,7 @@ const THREAD: u32 = (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc:
 const NAMESPACES: u32 = (libc::CLONE_NEWNS | libc::CLONE_NEWCGROUP | libc::CLONE_NEWUTS) as u32
     | (libc::CLONE_NEWIPC | libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNET) as u32;
 /// futex(2)'s operation without its flags; those of which the fourth argument is a limit of time.
-const FUTEX: u32 = 127;
+pub const FUTEX: u32 = 127;
 const FUTEX_TIMED: &[u32] = &[libc::FUTEX_WAIT as u32, libc::FUTEX_WAIT_BITSET as u32];
 const FUTEX_TIMED_OTHERS: &[u32] =
     &[libc::FUTEX_LOCK_PI as u32, libc::FUTEX_LOCK_PI2 as u32, libc::FUTEX_WAIT_REQUEUE_PI as u32];

@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 /// Between two looks at a program of which some threads run and others sleep.
 const LOOK: Duration = Duration::from_millis(1);
 const LOOK_IDLE: Duration = Duration::from_millis(20);
+/// What a program has for its last words when it has taken its scheduler off before the run was over.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// So many looks in turn must find all threads waiting, if some wait for something else than the broker.
 const SETTLED_LOOKS: u32 = 2;
 
@@ -133,7 +135,7 @@ impl<'a> Session<'a> {
         let mut settled = 0;
         // Without a scheduler nothing gets anywhere, whatever the program does meanwhile; with one, only what lets
         // simulated time pass does.
-        let mut last = Instant::now();
+        let (mut last, mut patience) = (Instant::now(), self.request.patience);
         while !self.was_killed {
             let mut ready = self.wait(Duration::ZERO);
             let mut threads = Threads::Run;
@@ -154,7 +156,10 @@ impl<'a> Session<'a> {
             }
             if self.bpf.is_attached() != was_attached {
                 last = Instant::now();
-            } else if last.elapsed() > self.request.patience {
+                // It has taken its scheduler off: its last words, and no more.
+                let stays = was_attached && !self.ended;
+                patience = if stays { patience.min(LAST_WORDS) } else { self.request.patience };
+            } else if last.elapsed() > patience {
                 self.kill();
             }
             if answered || printed {
@@ -296,7 +301,7 @@ impl<'a> Session<'a> {
                 self.bpf.ring();
             }
             if wake.ended {
-                self.tell_end();
+                self.ask_to_end();
                 return true;
             }
         } else if let Some(until) = until {
@@ -329,7 +334,7 @@ impl<'a> Session<'a> {
         }
     }
     /// ^C, and every sleep is interrupted by it.
-    fn tell_end(&mut self) {
+    fn ask_to_end(&mut self) {
         self.process.signal(libc::SIGINT);
         for sleeper in self.sleepers.drain(..) {
             self.listener.answer(&sleeper.call, sleeper.interrupted(self.clock.now_ns));

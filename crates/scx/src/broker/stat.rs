@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// `struct open_how` of openat2(2).
 #[repr(C)]
-struct How {
+struct OpenHow {
     flags: u64,
     mode: u64,
     resolve: u64,
@@ -31,7 +31,7 @@ fn owned(result: i64) -> Result<OwnedFd, Errno> {
 /// Opens a place, without reading or writing there.
 pub fn place(path: &Path, follow: bool) -> Result<OwnedFd, Errno> {
     let last = if follow { 0 } else { libc::O_NOFOLLOW };
-    let how = How {
+    let how = OpenHow {
         flags: (libc::O_PATH | libc::O_CLOEXEC | last) as u64,
         mode: 0,
         resolve: RESOLVE_NO_MAGICLINKS,
@@ -39,7 +39,7 @@ pub fn place(path: &Path, follow: bool) -> Result<OwnedFd, Errno> {
     let at = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
     // SAFETY: the path ends with a zero; the struct is as large as is said.
     owned(unsafe {
-        libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, at.as_ptr(), &raw const how, size_of::<How>())
+        libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, at.as_ptr(), &raw const how, size_of::<OpenHow>())
     })
 }
 

@@ -1,5 +1,6 @@
 //! The program's time is simulated: its clocks show what the far side says, and its sleeps end there.
 
+use super::call_table::FUTEX;
 use super::errno::Errno;
 use super::memory::Memory;
 use super::notify::{Call, Reply};
@@ -16,7 +17,6 @@ const LOOK_NS: u64 = 1_000;
 const YIELD_NS: u64 = 20_000;
 pub const SECOND_NS: u64 = 1_000_000_000;
 const FUTEX_BITSET: u64 = 9;
-const FUTEX_COMMAND: u64 = 127;
 const FUTEX_CLOCK_REALTIME: u64 = 256;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -213,7 +213,7 @@ fn futex(clock: &mut Clock, call: &Call, memory: Memory) -> Answer {
     let ns = span(memory, timeout, 1)?;
     let date =
         if operation & FUTEX_CLOCK_REALTIME != 0 { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
-    let until_ns = if operation & FUTEX_COMMAND == FUTEX_BITSET {
+    let until_ns = if operation & u64::from(FUTEX) == FUTEX_BITSET {
         clock.point(date.into(), ns)
     } else {
         clock.now_ns.saturating_add(ns)

@@ -28,7 +28,7 @@ fn names_end_before_a_note_of_the_program() {
     assert_eq!(essential("insert___v2___compat"), "insert___v2");
     assert_eq!(essential("a___"), "a___");
     assert_eq!(essential("___a"), "___a");
-    assert_eq!(essential("a____b"), "a____b", "four underscores are no note");
+    assert_eq!(essential("a____b"), "a____b", "four underscores are not a note");
 }
 
 #[test]
@@ -133,7 +133,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn broken_bytes_are_no_panic(at in 0..KERNEL.len(), bytes in prop::collection::vec(any::<u8>(), 1..5)) {
+    fn broken_bytes_do_not_panic(at in 0..KERNEL.len(), bytes in prop::collection::vec(any::<u8>(), 1..5)) {
         let mut broken = KERNEL.to_vec();
         let end = (at + bytes.len()).min(KERNEL.len());
         broken[at..end].copy_from_slice(&bytes[..end - at]);

@@ -4,7 +4,7 @@
 //!
 //! An object names what it needs: maps by their definitions, the kernel's functions by their names, fields of the
 //! kernel's types by paths, a setting of the kernel's build by its name. Usually a program of the scheduler's author
-//! resolves all that with a library when it loads the object. Here is no such program, so its part is done here, and
+//! resolves all that with a library when it loads the object. Here there is none, so its part is done here, and
 //! the values that it would set are given as a list ([`Values`]).
 //!
 //! # Solution

@@ -375,7 +375,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_broken_object_is_no_panic(
+    fn a_broken_object_does_not_panic(
         at in 0..OWN.len(),
         bytes in prop::collection::vec(any::<u8>(), 1..9),
         cut in any::<bool>(),
@@ -396,7 +396,7 @@ proptest! {
     }
 
     #[test]
-    fn a_broken_kernel_is_no_panic(at in 0..KERNEL.len(), bytes in prop::collection::vec(any::<u8>(), 1..5)) {
+    fn a_broken_kernel_does_not_panic(at in 0..KERNEL.len(), bytes in prop::collection::vec(any::<u8>(), 1..5)) {
         let mut kernel = KERNEL.to_vec();
         let end = (at + bytes.len()).min(KERNEL.len());
         kernel[at..end].copy_from_slice(&bytes[..end - at]);

@@ -16,7 +16,7 @@ struct timer {
 };
 static int schedulers_gone;	/* with their maps, and the timers in them */
 
-/* A callback that is under way goes on to its end, and is the last one. */
+/* A callback that is under way runs to its end, and is the last one. */
 static void timer_ends(struct timer **at)
 {
 	struct timer *timer = *at;

@@ -73,7 +73,7 @@ static struct list_head *list_of(struct bpf_list_head *head)
 	return list;
 }
 /*
- * A kernel drops the caller's reference to a node that is on a list or a tree already. A verifier tells it where the
+ * A kernel drops the caller's reference to a node that is on a list or a tree already. A verifier says where the
  * object begins; nobody does here, and the object stays.
  */
 static int list_put(struct bpf_list_head *head, struct bpf_list_node *node, struct list_head *behind)

@@ -72,7 +72,7 @@ static s64 rest_of(s64 a, s64 b)
 #include "bpf_atomic.c"
 
 /*
- * Each row of operations is a list of places, in a table by opcode, and each place goes on to the next instruction's.
+ * Each row of operations is a list of places, in a table by opcode, and each place jumps to the next instruction's.
  * Rows: of 64 and 32 bits, by a register and by a number.
  */
 #define NEXT goto *places[(++at)->op]

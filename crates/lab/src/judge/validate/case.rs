@@ -38,8 +38,6 @@ const KEYS: &[&str] = &[
 ];
 const KERNEL_KEYS: &[&str] = &["simulated", "image", "features", "tunables", "built", "scx"];
 const CONTROL_KEYS: &[&str] = &["why", "machine", "simulated", "features", "tunables"];
-/// The first release with sched_ext.
-const FIRST_EXT: Version = Version::new(6, 12);
 /// Default number of runs of each side of a case.
 const DEFAULT_RUNS: u64 = 5;
 /// Number of CPUs for which a workload is checked when a case is read; the machine's own number comes with
@@ -160,8 +158,8 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
         real,
     };
     let profile = Kernel::profile(&case.simulated).map_err(|e| kernel.place("simulated", e))?;
-    if case.scx.is_some() && (profile.version < FIRST_EXT || case.control.is_some()) {
-        let text = format!("scx is for kernels from {FIRST_EXT} on, and not for controls");
+    if case.scx.is_some() && (profile.version < scx::FIRST || case.control.is_some()) {
+        let text = format!("scx is for kernels from {} on, and not for controls", scx::FIRST);
         return Err(kernel.error_at("scx", text));
     }
     // The version of a path, or of a series without its second number, is known only once the image is opened.

@@ -91,7 +91,7 @@ impl<'a> SchedulerCommits<'a> {
             return Err(Error::input(format!("the build made no {}", path.display())));
         }
         std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "make", &e))?;
-        // Renamed into place: an interrupted copy is no build.
+        // Renamed into place: an interrupted copy is not a build.
         let part = folder.join(".part");
         std::fs::copy(&made, &part)
             .and_then(|_| std::fs::rename(&part, &kept))

@@ -18,7 +18,7 @@ pub mod kind {
     pub const ARRAY_OF_MAPS: u32 = 12;
     pub const HASH_OF_MAPS: u32 = 13;
     pub const STRUCT_OPS: u32 = 26;
-    pub const RINGBUF: u32 = 27;
+    pub use crate::scheduler::RINGBUF;
     pub const USER_RINGBUF: u32 = 31;
     pub const ARENA: u32 = 33;
 }
