@@ -70,7 +70,7 @@ const JOBS: &[(&str, &[Entry])] = &[
     ),
     ("Kernels", &[commands::kernel::ENTRY]),
     ("Other machines", &[commands::pack::ENTRY, commands::work::ENTRY, commands::unpack::ENTRY]),
-    ("The shell", &[commands::completions::ENTRY, commands::man::ENTRY]),
+    ("The shell", &[commands::completions::ENTRY, commands::man::ENTRY, commands::mcp::ENTRY]),
 ];
 
 fn commands() -> impl Iterator<Item = &'static Entry> {

@@ -208,26 +208,18 @@ fn the_python_page_runs() {
         match (line.strip_prefix("```"), kind) {
             (Some(next), "") => kind = next,
             (Some(_), _) => kind = "",
-            (None, "sh") => {
-                let (words, file) = line.split_once(" > ").unwrap();
-                let words: Vec<&str> = words.split(' ').skip(1).collect();
-                lab.write(file, &lab.ok(&words));
-            }
             (None, "python") => script += &format!("{line}\n"),
-            (None, "python perfetto") if has("perfetto") => script += &format!("{line}\n"),
-            (None, "python perfetto") if line.starts_with("import") => {
-                skipped(format!("the package perfetto for {python}"));
-            }
             _ => {}
         }
     }
     lab.write("page.py", &script);
-    let program = assert_cmd::cargo::cargo_bin("schedlab");
-    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/src");
     let out = std::process::Command::new(&python)
         .arg("page.py")
         .current_dir(lab.path())
-        .env("PATH", path)
+        .env("SCHEDLAB", assert_cmd::cargo::cargo_bin("schedlab"))
+        .env("PYTHONPATH", package)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()
         .unwrap();
     let (text, err) = common::texts(&out);

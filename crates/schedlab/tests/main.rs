@@ -27,6 +27,7 @@ mod idle_waiting;
 mod import;
 mod interrupt;
 mod kernels;
+mod mcp;
 mod migration_cost;
 mod output;
 mod past_faults;

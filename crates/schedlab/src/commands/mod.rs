@@ -21,6 +21,8 @@ pub mod knee;
 pub mod latency;
 pub mod machine;
 pub mod man;
+pub mod mcp;
+mod mcp_tools;
 pub mod migration_cost;
 mod migration_simulated;
 pub mod new;
