@@ -52,6 +52,7 @@ pub mod strips;
 pub mod testing;
 pub mod tools;
 pub mod trial;
+pub mod tuned;
 pub mod uncertainty;
 
 pub use comparison::{Comparison, Question, compare, compare_paths, compare_sources};

@@ -74,6 +74,7 @@ pub mod stat;
 pub mod table;
 pub mod text;
 pub mod trial;
+pub mod tuned;
 pub mod uncertainty;
 mod usec;
 pub mod validation;

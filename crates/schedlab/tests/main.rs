@@ -52,6 +52,7 @@ mod stat;
 mod suite;
 mod texts;
 mod trace;
+mod tune;
 mod uncertainty;
 mod validate;
 mod watching;

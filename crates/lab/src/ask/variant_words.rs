@@ -65,7 +65,7 @@ pub fn without_changes(variant: &Variant) -> Variant {
 }
 
 /// Adds one change to a variant.
-fn change(variant: &mut Variant, text: &str) -> Result<()> {
+pub(crate) fn change(variant: &mut Variant, text: &str) -> Result<()> {
     if let Some((what, time)) = text.split_once('@') {
         let time = Ns::parse(time, "").map_err(|e| e.context(format!("'{text}'")))?;
         let at = later(variant, time);

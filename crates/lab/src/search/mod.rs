@@ -5,3 +5,4 @@ pub mod hunt;
 pub mod knee;
 pub mod suite;
 pub mod trial;
+pub mod tune;

@@ -43,6 +43,7 @@ pub mod timehist;
 mod timehist_row;
 pub mod trace;
 pub mod trial;
+pub mod tune;
 pub mod unpack;
 pub mod validate;
 mod validate_changes;

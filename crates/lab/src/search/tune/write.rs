@@ -1,0 +1,153 @@
+//! A setting as what a system keeps: a tuned profile, a script, or lines for a unit of systemd.
+//!
+//! Settings of the kernel are written as the files of this machine and their contents, so the product with the number of
+//! CPUs is that of this machine. Attributes of tasks belong to a command, and a scheduler to a program that stays.
+
+use schedlab_base::{Error, Result};
+use schedlab_kernel::policy::EVERY_TASK;
+use schedlab_kernel::{AttrChange, Variant};
+use schedlab_native::settings::{Form as FileForm, Plan, Write};
+
+/// How a setting is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    Tuned,
+    Script,
+    Systemd,
+}
+
+impl Form {
+    /// Its word on the command line.
+    pub const ALL: [(&'static str, Form); 3] =
+        [("tuned", Form::Tuned), ("script", Form::Script), ("systemd", Form::Systemd)];
+}
+
+/// The text of a setting in a form. `about` says how it was found, one line.
+///
+/// # Errors
+/// When this machine lacks a setting, or the form has no place for an attribute.
+pub fn profile(winner: &Variant, form: Form, about: &str, command: &str) -> Result<String> {
+    let writes = Plan::of(winner)?.writes;
+    let attributes = winner.tasks.get(EVERY_TASK).copied().unwrap_or_default();
+    let scheduler = winner.scx.as_ref().map(|scx| scx.command.as_str());
+    match form {
+        Form::Tuned => tuned(&writes, attributes, scheduler, about),
+        Form::Script => Ok(script(&writes, attributes, scheduler, about, command)),
+        Form::Systemd => systemd(&writes, attributes, scheduler, about),
+    }
+}
+
+/// Where a system keeps what this form has no place for.
+fn elsewhere(form: &str, what: &str) -> Error {
+    Error::input(format!("{form} has no place for {what}")).help("--write script:FILE has one")
+}
+
+fn tuned(writes: &[Write], attributes: AttrChange, scheduler: Option<&str>, about: &str) -> Result<String> {
+    if !attributes.is_empty() {
+        return Err(elsewhere("a tuned profile", "attributes of a command's tasks"));
+    }
+    if scheduler.is_some() {
+        return Err(elsewhere("a tuned profile", "a sched_ext scheduler"));
+    }
+    // Features share a file, and a section has a key once.
+    let is_feature = |write: &&Write| write.form == FileForm::Feature;
+    if writes.iter().filter(is_feature).count() > 1 {
+        return Err(elsewhere("a tuned profile", "several features"));
+    }
+    let line = |write: &Write| format!("{}={}\n", write.path.display(), write.value);
+    Ok(format!(
+        "# {about}\n[main]\nsummary=Found by schedlab tune\n\n[sysfs]\n{}",
+        writes.iter().map(line).collect::<String>()
+    ))
+}
+
+fn script(
+    writes: &[Write],
+    attributes: AttrChange,
+    scheduler: Option<&str>,
+    about: &str,
+    command: &str,
+) -> String {
+    let mut text = format!("#!/bin/sh\n# {about}\nset -e\n");
+    for write in writes {
+        text += &format!("echo {} > {}\n", write.value, write.path.display());
+    }
+    if let Some(program) = scheduler {
+        text += &format!("{program} &\n");
+    }
+    let options = words(attributes);
+    if !options.is_empty() {
+        text += &format!("exec schedlab exec {options} -- {command}\n");
+    }
+    text
+}
+
+/// Attributes as options of `schedlab exec`.
+fn words(attributes: AttrChange) -> String {
+    let AttrChange { policy, nice, slice } = attributes;
+    let policy = policy.map(|policy| format!("--policy {}", policy));
+    let nice = nice.map(|nice| format!("--nice {nice}"));
+    let slice = slice.map(|slice| format!("--slice {}us", slice.0 / 1_000));
+    [policy, nice, slice].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn systemd(writes: &[Write], attributes: AttrChange, scheduler: Option<&str>, about: &str) -> Result<String> {
+    let AttrChange { policy, nice, slice } = attributes;
+    if slice.is_some() {
+        return Err(elsewhere("a unit of systemd", "a slice"));
+    }
+    if scheduler.is_some() {
+        return Err(elsewhere("a unit of systemd", "a sched_ext scheduler, which is a service of its own"));
+    }
+    let mut text = format!("# {about}\n[Service]\n");
+    text += &policy.map(|policy| format!("CPUSchedulingPolicy={}\n", policy)).unwrap_or_default();
+    text += &nice.map(|nice| format!("Nice={nice}\n")).unwrap_or_default();
+    for write in writes {
+        let (value, path) = (&write.value, write.path.display());
+        text += &format!("ExecStartPre=+/bin/sh -c 'echo {value} > {path}'\n");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::tune::space::with;
+
+    fn text(words: &str, form: Form) -> Result<String> {
+        let winner = with(&Variant::plain("running"), words)?;
+        profile(&winner, form, "about it", "make -j8")
+    }
+
+    #[test]
+    fn attributes_become_options_and_keys() {
+        let script = text("policy=batch,nice=5,slice=3ms", Form::Script).unwrap();
+        assert_eq!(
+            script,
+            "#!/bin/sh\n# about it\nset -e\nexec schedlab exec --policy batch --nice 5 --slice 3000us -- make -j8\n"
+        );
+        let unit = text("policy=batch,nice=5", Form::Systemd).unwrap();
+        assert_eq!(unit, "# about it\n[Service]\nCPUSchedulingPolicy=batch\nNice=5\n");
+        assert!(text("slice=3ms", Form::Systemd).unwrap_err().to_string().contains("slice"));
+        assert!(text("policy=batch", Form::Tuned).unwrap_err().to_string().contains("script"));
+    }
+
+    #[test]
+    fn writes_are_the_files_of_this_machine() {
+        let writes = [Write {
+            setting: "migration_cost_ns".into(),
+            path: "/proc/sys/kernel/sched_migration_cost_ns".into(),
+            form: FileForm::Plain,
+            value: "0".into(),
+        }];
+        let profile = tuned(&writes, AttrChange::default(), None, "about it").unwrap();
+        assert!(profile.ends_with("[sysfs]\n/proc/sys/kernel/sched_migration_cost_ns=0\n"), "{profile}");
+        let said = script(&writes, AttrChange::default(), Some("scx_mine -v"), "about it", "");
+        assert!(
+            said.contains("echo 0 > /proc/sys/kernel/sched_migration_cost_ns\nscx_mine -v &\n"),
+            "{said}"
+        );
+        let unit = systemd(&writes, AttrChange::default(), None, "about it").unwrap();
+        assert!(unit.contains("ExecStartPre=+/bin/sh -c 'echo 0 > /proc"), "{unit}");
+    }
+}
