@@ -46,8 +46,8 @@ pub fn cost(rounds: &[Round]) -> u64 {
     all
 }
 
-/// How much larger a setting's values are than the default's of the same seeds: a mean of logarithms, negative where the
-/// setting is better. `None` if they are not pairs, or none.
+/// How much larger a setting's values are than the default's of the same seeds: a mean of logarithms, negative where
+/// the setting is better. `None` if they are not pairs, or none.
 pub fn score(default: &[f64], setting: &[f64], better: Better) -> Option<f64> {
     /// Below all that is measured, so that a zero has a logarithm.
     const LEAST: f64 = 1e-9;

@@ -35,8 +35,8 @@ struct TuneArgs {
     /// Where runs are made: sim, code, host or vm [default: sim; host for a command]
     #[arg(long, value_name = "BACKEND", value_parser = output::word(Backend::parse))]
     backend: Option<Backend>,
-    /// What is to be better; two may be given, then a setting wins that is better in one and worse in none [default: the
-    /// experiment's first metric; command.elapsed for a command]
+    /// What is to be better; two may be given, then a setting wins that is better in one and worse in none [default:
+    /// the experiment's first metric; command.elapsed for a command]
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
     /// An axis of settings to try; may be given more than once (below) [default: all but nice]

@@ -1,7 +1,7 @@
 //! A setting as what a system keeps: a tuned profile, a script, or lines for a unit of systemd.
 //!
-//! Settings of the kernel are written as the files of this machine and their contents, so the product with the number of
-//! CPUs is that of this machine. Attributes of tasks belong to a command, and a scheduler to a program that stays.
+//! Settings of the kernel are written as the files of this machine and their contents, so the product with the number
+//! of CPUs is that of this machine. Attributes of tasks belong to a command, and a scheduler to a program that stays.
 
 use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::EVERY_TASK;
