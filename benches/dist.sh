@@ -4,26 +4,32 @@
 # The result is dist/schedlab in target/HOST (rustc names the host); its `--version` ends in "dist, profile-guided)". Results must be
 # the same bytes (benches/same.sh holds them).
 # llvm-profdata must read the profiles of rustc's LLVM: rustup's component llvm-tools has it, or a package such as llvm-22.
+# With -d the executable, its manual pages and completions become a tarball and a package of Debian in target/HOST/dist. A build for
+# x86_64-unknown-linux-musl needs no library of the machine on which it runs. Each target of rustc is rustup's (rustup target add).
 # Exit code 0: built, with or without a profile, as said. 1: something failed. 2: wrong option.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
-guided=yes keep=""
+guided=yes keep="" target_named="" packages=""
 
 usage() {
     cat >&2 <<TEXT
-usage: benches/dist.sh [-p] [-k FOLDER]
+usage: benches/dist.sh [-p] [-d] [-k FOLDER] [-t TARGET]
   -p  plain: without a profile
+  -d  also a tarball and a package of Debian (dpkg-deb)
   -k  keep the profiles in this folder
+  -t  for this target of rustc, without a profile: x86_64-unknown-linux-musl, aarch64-unknown-linux-gnu
   LLVM_PROFDATA names the llvm-profdata to use, CARGO_TARGET_DIR another folder than target.
 TEXT
     exit 2
 }
 
-while getopts pk: option; do
+while getopts pdk:t: option; do
     case $option in
         p) guided="" ;;
+        d) packages=yes ;;
         k) keep=$OPTARG ;;
+        t) target_named=$OPTARG guided="" ;;
         *) usage ;;
     esac
 done
@@ -31,7 +37,7 @@ shift $((OPTIND - 1))
 [ $# -eq 0 ] || usage
 cd "$here"
 target=${CARGO_TARGET_DIR:-$here/target}
-host=$(rustc -vV | sed -n 's/^host: //p')
+host=${target_named:-$(rustc -vV | sed -n 's/^host: //p')}
 major=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
 
 # With the target named, flags are not those of build scripts, which would write profiles of their own.
@@ -53,10 +59,65 @@ profdata() {
     return 1
 }
 
+# Runs the executable, by QEMU where it is of another architecture.
+built() {
+    case $host in
+        "$(uname -m)"-*) "$target/$host/dist/schedlab" "$@" ;;
+        *) "qemu-${host%%-*}" -L "/usr/${host%%-*}-linux-gnu" "$target/$host/dist/schedlab" "$@" ;;
+    esac
+}
+
+# A tarball and a package of Debian beside the executable.
+packaged() {
+    local version arch name tree page shell
+    version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+    arch=${host%%-*}
+    name=schedlab-$version-${host#*-unknown-}-$arch
+    tree=$(mktemp -d)
+    mkdir -p "$tree/usr/bin" "$tree/usr/share/man/man1" "$tree/usr/share/doc/schedlab" "$tree/DEBIAN" \
+        "$tree/usr/share/bash-completion/completions" "$tree/usr/share/zsh/vendor-completions" "$tree/usr/share/fish/vendor_completions.d"
+    cp "$target/$host/dist/schedlab" "$tree/usr/bin/schedlab"
+    built man >"$tree/usr/share/man/man1/schedlab.1"
+    for page in $(built --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p'); do
+        built man "$page" >"$tree/usr/share/man/man1/schedlab-$page.1"
+    done
+    gzip -9 -n "$tree"/usr/share/man/man1/*
+    for shell in bash:bash-completion/completions/schedlab zsh:zsh/vendor-completions/_schedlab \
+        fish:fish/vendor_completions.d/schedlab.fish; do
+        built completions "${shell%%:*}" >"$tree/usr/share/${shell#*:}"
+    done
+    cp README.md CHANGELOG.md "$tree/usr/share/doc/schedlab"
+    cp LICENSE "$tree/usr/share/doc/schedlab/copyright"
+    tar -C "$tree" --exclude=DEBIAN --transform "s,^\./usr,$name," --owner=0 --group=0 --sort=name -cJf "$target/$host/dist/$name.tar.xz" ./usr
+    case $arch in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; esac
+    cat >"$tree/DEBIAN/control" <<CONTROL
+Package: schedlab
+Version: $version
+Architecture: $arch
+Maintainer: developers of schedlab <root@localhost>
+Depends: $(case $host in *musl) ;; *) echo "libc6 (>= 2.34)" ;; esac)
+Suggests: qemu-system-x86, linux-perf
+Section: devel
+Priority: optional
+Description: laboratory for the Linux CPU scheduler
+ One workload, run unchanged in a deterministic simulator, on the scheduler's own code on simulated machines, on the
+ running kernel and on any kernel in a VM, and one comparison at the end.
+CONTROL
+    sed -i '/^Depends: $/d' "$tree/DEBIAN/control"
+    dpkg-deb --root-owner-group --build "$tree" "$target/$host/dist/schedlab_${version}_$arch.deb" >/dev/null
+    rm -rf "$tree"
+    ls -l "$target/$host/dist/$name.tar.xz" "$target/$host/dist/schedlab_${version}_$arch.deb"
+}
+
+finished() {
+    built --version
+    [ -z "$packages" ] || packaged
+}
+
 plain() {
     [ -z "${1:-}" ] || echo "dist: $1: built without a profile" >&2
     build "" "$target"
-    "$target/$host/dist/schedlab" --version
+    finished
     exit 0
 }
 
@@ -99,4 +160,4 @@ cd "$here"
 [ -z "$keep" ] || { mkdir -p "$keep" && cp "$work/schedlab.profdata" "$keep"; }
 echo "dist: optimised build" >&2
 build "-Cprofile-use=$work/schedlab.profdata" "$target"
-"$target/$host/dist/schedlab" --version
+finished
