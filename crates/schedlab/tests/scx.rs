@@ -174,6 +174,49 @@ fn explain_says_which_operation_put_a_task_where() {
 }
 
 #[test]
+fn decisions_take_no_time_of_a_machine_on_which_events_do() {
+    let Some(lab) = lab() else { return };
+    let variant = |name: &str, scx: &str| format!("[[variant]]\nname = \"{name}\"\nkernel = \"7\"\n{scx}\n");
+    // A guest writes down its wakeups and switches, for 1.45 us each, and no decisions.
+    let experiment = |tasks: u32| {
+        format!(
+            "name = \"scx\"\nabout = \"a test\"\nmachine = \"icount-4\"\nbaseline = \"fair\"\nruns = 1\n\
+             metrics = [\"run_delay.p50\"]\n\
+             [workload]\nname = \"nanosleep\"\ntasks = {tasks}\nruntime = \"40ms\"\n{}{}{}",
+            variant("fair", ""),
+            variant("fifo", &format!("scx = \"{FIFO}\"")),
+            variant("vtime", &format!("scx = \"{VTIME}\"")),
+        )
+    };
+    let under = |store: &str, name: &str| {
+        let mut all = lab.records(store).into_iter();
+        all.find(|record| record["backend"] == "code" && record["variant"]["name"] == name).unwrap()
+    };
+    // Alone, a task waits and runs as long under each scheduler.
+    let (code, _, said) = made(&lab, &experiment(1));
+    assert_eq!(code, 0, "{said}");
+    let alone = |name: &str| {
+        let of = under("runs", name);
+        let least = |series: &str| of["series"][series]["min"].as_u64().unwrap();
+        (least("run_delay"), least("slice"), of["counters"]["wakeups"].as_u64().unwrap())
+    };
+    let fair = alone("fair");
+    assert!(fair.0 > 1_450 && fair.2 > 100, "{fair:?}");
+    assert_eq!((alone("fifo"), alone("vtime")), (fair, fair));
+    // What is kept of a run, and what is asked about it later, changes nothing of it.
+    lab.write("scx.toml", &experiment(12));
+    let line = "run scx.toml --backend code --quiet --variant fifo --out";
+    lab.run(&format!("{line} plain"), 0);
+    lab.run(&format!("{line} kept --keep-events"), 0);
+    assert!(under("plain", "fifo")["counters"]["scx.dsq.max.global"].as_u64() > Some(1));
+    for part in ["series", "counters", "tasks", "waits"] {
+        assert_eq!(under("plain", "fifo")[part], under("kept", "fifo")[part], "{part}");
+    }
+    // It makes the run again, and refuses another one than the stored.
+    lab.run("explain scx.toml --backend code --variant fifo --out plain", 0);
+}
+
+#[test]
 fn what_is_not_a_scheduler_is_refused_by_its_name() {
     let Some(lab) = lab() else { return };
     let (code, _, said) = run(&lab, "/bin/true");

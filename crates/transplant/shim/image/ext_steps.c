@@ -78,7 +78,7 @@ static void step_to(struct task_struct *p, unsigned int by, u64 id, bool preempt
 }
 
 /* A program has called a function of the kernel. */
-static void img_step_called(const struct img_bpf_called *called, const u64 *r, u64 result)
+static noinline void img_step_called(const struct img_bpf_called *called, const u64 *r, u64 result)
 {
 	const struct decides *d = &decide[called->step - 1];
 	struct op *op = &op_on[img_cpu];
