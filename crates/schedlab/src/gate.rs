@@ -4,6 +4,7 @@ use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, counted};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps};
+use schedlab_compare::growth::{Growth, Operation};
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::make::exec::LEFT_OUT;
 use schedlab_report::number;
@@ -65,17 +66,29 @@ impl GateOptions {
             Vec::new()
         };
         failed.extend(gaps.iter().map(gap_words));
+        self.none_failed(&failed, &counted(all + gaps.len(), "row"))
+    }
+    /// Fails if the growth of an operation is one of the verdicts that were named.
+    ///
+    /// # Errors
+    /// Of the kind "a check failed", with the operations.
+    pub fn check_growth(&self, all: &[Growth]) -> Result<()> {
+        let operations = || all.iter().flat_map(|g| g.operations.iter().map(move |o| (&g.scheduler, o)));
+        let failed = operations().filter(|(_, operation)| self.fail_on.contains(&operation.verdict()));
+        let words = |(scheduler, operation): (&String, &Operation)| {
+            let times = operation.growth.map(|by| format!(", {} times", number::three(by))).unwrap_or_default();
+            format!("{}: {scheduler}, {}{times}", operation.verdict().word(), operation.name)
+        };
+        let failed: Vec<String> = failed.map(words).collect();
+        self.none_failed(&failed, &counted(operations().count(), "operation"))
+    }
+    fn none_failed(&self, failed: &[String], of: &str) -> Result<()> {
         if failed.is_empty() {
             return Ok(());
         }
         let verdicts: Vec<&str> = self.fail_on.iter().map(|v| v.word()).collect();
-        let text = format!(
-            "--fail-on {}: {} of {}\n    {}",
-            verdicts.join(","),
-            failed.len(),
-            counted(all + gaps.len(), "row"),
-            failed.join("\n    ")
-        );
+        let (verdicts, lines) = (verdicts.join(","), failed.join("\n    "));
+        let text = format!("--fail-on {verdicts}: {} of {of}\n    {lines}", failed.len());
         Err(Error::new(ErrorKind::CheckFailed, text))
     }
 }

@@ -45,6 +45,7 @@ mod schedstat;
 mod schemas;
 mod scx;
 mod scx_commands;
+mod scx_refused;
 mod services;
 mod settings;
 mod stat;

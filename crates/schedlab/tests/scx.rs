@@ -147,9 +147,14 @@ fn schedulers_come_and_go_in_the_middle_of_a_run() {
     assert!(changes * 5 > whole && changes * 5 < 2 * whole, "{changes} of {whole}");
     let ends = &found["changes"]["environment"]["scx.exit"];
     assert!(
-        ends.as_str().is_some_and(|ends| ends.starts_with("kind 64") && ends.ends_with("to the end")),
+        ends.as_str().is_some_and(|ends| ends.starts_with("fifo: kind 64") && ends.ends_with("to the end")),
         "{ends}"
     );
+    // A verdict of a guest stands beside the records, not in them.
+    let facts = found["changes"]["environment"].as_object().unwrap();
+    assert!(!facts.contains_key("scx.verifier"), "{facts:?}");
+    let shown = lab.json(&["runs", "show", "--variant", "changes", "--backend", "code", "--json"]);
+    assert_eq!(shown["environment"]["scx.verifier"], "fifo: not asked; fifo: not asked", "{shown:.900}");
 }
 
 #[test]
@@ -280,7 +285,7 @@ fn a_spoiled_object_is_refused_or_ends_its_own_run_with_one_error() {
 }
 
 /// A scheduler whose programs compare the runtime with a kernel, and one that asks for a function where nothing leads.
-const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/runtime.bpf.o");
+pub const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/runtime.bpf.o");
 const NOWHERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/nowhere.bpf.o");
 
 #[test]
@@ -315,6 +320,8 @@ fn a_program_that_goes_wrong_ends_the_run_by_its_name_and_place() {
         assert_eq!(code, 2, "{said}");
         said
     };
+    let spaces = fails("expected = 7");
+    assert!(spaces.contains("'expected' behind runtime.bpf.o") && spaces.contains("without spaces"), "{spaces}");
     let wild = fails("fault=1");
     assert!(wild.contains("the scheduler failed: BPF program enqueue, instruction "), "{wild}");
     assert!(

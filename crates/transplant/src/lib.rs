@@ -143,7 +143,7 @@ pub mod watchdog;
 
 pub use charge::Prices;
 pub use ext::Ext;
-pub use ext_account::{Account, NOT_LASTING};
+pub use ext_account::Account;
 pub use ext_program::Program;
 pub use kernel::{Debug, Kernel};
 pub use rest::{Ground, Rested};

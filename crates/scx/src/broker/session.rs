@@ -36,7 +36,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const SETTLED_LOOKS: u32 = 2;
 
 /// What became of a program.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     pub status: ExitStatus,
     /// The scheduler that it attached.

@@ -3,7 +3,7 @@
 use crate::ask::cell::Cell;
 use crate::ask::code::CodeImage;
 use crate::ask::scx;
-use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_base::{Error, Ns, Result, SchedulerFailure, Version};
 use schedlab_kernel::Scx as Named;
 use schedlab_kernels::kconfig;
 use schedlab_machine::topology::FULL_CAPACITY;
@@ -46,10 +46,11 @@ pub(super) fn of(scx: &Named, machine: &Machine, code: &CodeImage) -> Result<Opt
     let path = Path::new(path);
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the scheduler", &e))?;
     let seen = Seen::of(code)?;
-    Ok(Some(match scx::is_object(&bytes) {
-        true => Scx::Object(Box::new(seen.object((path, &bytes), &words, machine, code)?)),
-        false => Scx::Program(Box::new(seen.program(path, &words, machine, code)?)),
-    }))
+    let made = match scx::is_object(&bytes) {
+        true => seen.object((path, &bytes), &words, machine, code).map(|ext| Scx::Object(Box::new(ext))),
+        false => seen.program(path, &words, machine, code).map(|program| Scx::Program(Box::new(program))),
+    };
+    made.map(Some).map_err(|e| e.of_scheduler(SchedulerFailure::Refused))
 }
 
 /// The schedulers of a variant's changes, each from its time on; `None`: the kernel's own classes.
@@ -116,10 +117,10 @@ impl Seen {
     }
 }
 
-/// The files that a program's arguments name, under all of their names.
+/// The files that a program's arguments name by whole paths, under all of their names.
 fn files_in(words: &[&str]) -> Vec<PathBuf> {
-    let whole = |path: PathBuf| [std::path::absolute(&path).ok(), path.canonicalize().ok()];
-    scx::files_in(words).into_iter().flat_map(whole).flatten().collect()
+    let files = words.iter().filter_map(|word| scx::with_file(word, Path::new("/")).1);
+    files.flat_map(|path| [path.canonicalize().ok(), Some(path)]).flatten().collect()
 }
 
 /// A machine as its files in /sys show it.
@@ -174,7 +175,10 @@ fn copies_of((level, kind, bytes, line_bytes, shared): Cached, cpus: &[Cpu]) -> 
 }
 
 fn value(word: &str, object: &str) -> Result<(String, String)> {
-    let wrong = || Error::input(format!("'{word}' behind {object}: what follows an object is NAME=VALUE"));
+    let wrong = || {
+        Error::input(format!("'{word}' behind {object}: what follows an object is NAME=VALUE"))
+            .help("write each value as one word, without spaces: slice_ns=5000000")
+    };
     let (name, value) = word.split_once('=').ok_or_else(wrong)?;
     Ok((name.to_owned(), value.to_owned()))
 }
