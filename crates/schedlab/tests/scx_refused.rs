@@ -22,11 +22,11 @@ fn what_is_not_the_text_of_a_command_is_refused_in_its_place() {
         lab.says("run x.toml --backend code", 2, words);
     };
     let form = "\"FILE.bpf.o NAME=VALUE\"";
-    says(&fifo, "3", &["x.toml:14:7", "scx in [[at]] is the text of a command, and not '3'", form]);
-    says(&fifo, "\"\"", &["x.toml:14:7", "and not ''", "or \"none\" from there on"]);
-    says(&fifo, "{ sweep = [\"none\", 5] }", &["x.toml:14:27", "and not '5'"]);
-    says("\"\"", "\"none\"", &["x.toml:11:7", "scx is empty", form]);
-    says("3", "\"none\"", &["x.toml:11:7", "string", form]);
+    says(&fifo, "3", &["x.toml:15:7", "scx in [[at]] is the text of a command, and not '3'", form]);
+    says(&fifo, "\"\"", &["x.toml:15:7", "and not ''", "or \"none\" from there on"]);
+    says(&fifo, "{ sweep = [\"none\", 5] }", &["x.toml:15:27", "and not '5'"]);
+    says("\"\"", "\"none\"", &["x.toml:12:7", "scx is empty", form]);
+    says("3", "\"none\"", &["x.toml:12:7", "string", form]);
 }
 
 #[test]
@@ -40,6 +40,8 @@ fn a_file_that_is_not_a_scheduler_is_named_with_what_would_be_one() {
         2,
         &["text.bpf.o is neither a compiled object of BPF nor an executable program", "clang -target bpf"],
     );
+    let spaces = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scx/fifo.bpf.o slice_ns = 5");
+    lab.says(&bench(spaces), 2, &["'slice_ns' behind fifo: what follows an object is NAME=VALUE", "without spaces"]);
     lab.says(&bench("no-such-scheduler"), 3, &["'no-such-scheduler' is not installed here", "found by PATH"]);
 }
 

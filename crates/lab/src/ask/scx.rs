@@ -116,6 +116,7 @@ fn whole(scx: &Scx, folder: &Path) -> Result<Scx> {
     let mut all = bytes;
     let mut words = vec![whole.to_owned()];
     if is_object(&all) {
+        args.iter().try_for_each(|word| value(word, scx.name()).map(drop))?;
         words.extend(args.into_iter().map(str::to_owned));
     } else {
         is_executable(&path)?;
@@ -128,6 +129,15 @@ fn whole(scx: &Scx, folder: &Path) -> Result<Scx> {
         }
     }
     Ok(Scx { command: words.join(" "), hash: Some(content_hash(&all)) })
+}
+
+/// A word behind an object.
+pub(crate) fn value(word: &str, object: &str) -> Result<(String, String)> {
+    let value = word.split_once('=').filter(|(name, _)| !name.is_empty());
+    value.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(|| {
+        Error::input(format!("'{word}' behind {object}: what follows an object is NAME=VALUE"))
+            .help("write each value as one word, without spaces: slice_ns=5000000")
+    })
 }
 
 fn is_executable(path: &Path) -> Result<()> {

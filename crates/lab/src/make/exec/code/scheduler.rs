@@ -94,7 +94,7 @@ impl Seen {
         let kernel =
             Kernel { version: version_code(code.version), config: &option, ..Kernel::new(&self.btf) };
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let values = words.iter().map(|word| value(word, &name)).collect::<Result<Values>>()?;
+        let values = words.iter().map(|word| scx::value(word, &name)).collect::<Result<Values>>()?;
         let scheduler = read(bytes, &name, &kernel, &values, machine.topology.nr_cpus() as u32)?;
         Ok(Ext { scheduler, btf: self.btf })
     }
@@ -172,15 +172,6 @@ fn copies_of((level, kind, bytes, line_bytes, shared): Cached, cpus: &[Cpu]) -> 
     cpus.iter().enumerate().for_each(|(at, cpu)| shares.entry(key(cpu)).or_default().push(at as u32));
     let all = shares.into_values().zip(0..);
     all.map(|(cpus, id)| sysfs::Cache { level, kind, id, bytes, line_bytes, ways: 16, cpus }).collect()
-}
-
-fn value(word: &str, object: &str) -> Result<(String, String)> {
-    let wrong = || {
-        Error::input(format!("'{word}' behind {object}: what follows an object is NAME=VALUE"))
-            .help("write each value as one word, without spaces: slice_ns=5000000")
-    };
-    let (name, value) = word.split_once('=').ok_or_else(wrong)?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// `LINUX_VERSION_CODE`.
