@@ -76,7 +76,8 @@ impl GateOptions {
         let operations = || all.iter().flat_map(|g| g.operations.iter().map(move |o| (&g.scheduler, o)));
         let failed = operations().filter(|(_, operation)| self.fail_on.contains(&operation.verdict()));
         let words = |(scheduler, operation): (&String, &Operation)| {
-            let times = operation.growth.map(|by| format!(", {} times", number::three(by))).unwrap_or_default();
+            let times =
+                operation.growth.map(|by| format!(", {} times", number::three(by))).unwrap_or_default();
             format!("{}: {scheduler}, {}{times}", operation.verdict().word(), operation.name)
         };
         let failed: Vec<String> = failed.map(words).collect();

@@ -91,10 +91,15 @@ fn the_growth_of_operations_has_a_column_for_each_size() {
     let with = |more: &[&'static str]| [&words[..], more].concat();
     lab.ok(&with(&["--fail-on", "worse"]));
     lab.says(&with(&["--fail-on", "same"]), 1, &["--fail-on same: ", "same: fifo, enqueue, 1.00 times"]);
-    for more in [&["--junit", "a.xml"][..], &["--plot", "a.svg"], &["--print", "work"], &["--metric", "work"]] {
+    for more in [&["--junit", "a.xml"][..], &["--plot", "a.svg"], &["--print", "work"], &["--metric", "work"]]
+    {
         lab.says(&with(more), 2, &["--growth", more[0]]);
     }
-    lab.says(&with(&["--backend", "vm"]), 2, &["--growth counts instructions of BPF, and backend vm does not"]);
+    lab.says(
+        &with(&["--backend", "vm"]),
+        2,
+        &["--growth counts instructions of BPF, and backend vm does not"],
+    );
 }
 
 #[test]

@@ -34,21 +34,30 @@ fn a_file_that_is_not_a_scheduler_is_named_with_what_would_be_one() {
     let lab = Lab::new();
     lab.write("text.bpf.o", "text");
     let bench = |scx: &'static str| ["bench", "schbench", "--runtime", "20ms", "--scx", scx];
-    lab.says(&bench("./missing.bpf.o"), 2, &["can't find the scheduler ./missing.bpf.o", "working folder", "PATH"]);
+    lab.says(
+        &bench("./missing.bpf.o"),
+        2,
+        &["can't find the scheduler ./missing.bpf.o", "working folder", "PATH"],
+    );
     lab.says(
         &bench("./text.bpf.o"),
         2,
         &["text.bpf.o is neither a compiled object of BPF nor an executable program", "clang -target bpf"],
     );
     let spaces = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scx/fifo.bpf.o slice_ns = 5");
-    lab.says(&bench(spaces), 2, &["'slice_ns' behind fifo: what follows an object is NAME=VALUE", "without spaces"]);
+    lab.says(
+        &bench(spaces),
+        2,
+        &["'slice_ns' behind fifo: what follows an object is NAME=VALUE", "without spaces"],
+    );
     lab.says(&bench("no-such-scheduler"), 3, &["'no-such-scheduler' is not installed here", "found by PATH"]);
 }
 
 #[test]
 fn a_real_kernel_is_not_given_an_object() {
     let lab = Lab::new();
-    let object = ["is a compiled object, which a real kernel takes from a program", "the scheduler's own program"];
+    let object =
+        ["is a compiled object, which a real kernel takes from a program", "the scheduler's own program"];
     for words in [
         &["bench", "schbench", "--backend", "host", "--scx", FIFO][..],
         &["bench", "schbench", "--backend", "vm", "--scx", FIFO],

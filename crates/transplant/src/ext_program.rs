@@ -165,7 +165,8 @@ pub(crate) fn facts(outcome: &Outcome) -> [(&'static str, String); 4] {
 
 /// What a reader of the record must know of it.
 pub(crate) fn warning(outcome: &Outcome) -> Option<Warning> {
-    let text = "this machine does not let a program be traced: the scheduler's program read the machine's own clock";
+    let text =
+        "this machine does not let a program be traced: the scheduler's program read the machine's own clock";
     (!outcome.clock_is_simulated).then(|| Warning::new("scx.clock", text))
 }
 

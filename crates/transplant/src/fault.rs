@@ -151,7 +151,11 @@ pub(crate) fn end(reason: &str, calls: &[String]) -> ! {
     };
     let caller = calls.iter().find(|call| !is_common(call)).or(calls.first());
     let from = caller.filter(|_| !reason.starts_with(PLACED));
-    end_with(&format!("{reason}{}", from.map_or(String::new(), |call| format!(" (from {call})"))), calls, EXIT_CODE)
+    end_with(
+        &format!("{reason}{}", from.map_or(String::new(), |call| format!(" (from {call})"))),
+        calls,
+        EXIT_CODE,
+    )
 }
 
 fn end_with(words: &str, calls: &[String], code: c_int) -> ! {

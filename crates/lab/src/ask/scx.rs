@@ -145,15 +145,17 @@ fn is_executable(path: &Path) -> Result<()> {
     match about.is_file() && about.mode() & 0o111 != 0 {
         true => Ok(()),
         false => {
-            let text = format!("{} is neither a compiled object of BPF nor an executable program", path.display());
-            Err(Error::input(text).help("'clang -target bpf -O2 -g -c' compiles an object; chmod +x a program"))
+            let text =
+                format!("{} is neither a compiled object of BPF nor an executable program", path.display());
+            Err(Error::input(text)
+                .help("'clang -target bpf -O2 -g -c' compiles an object; chmod +x a program"))
         }
     }
 }
 
-/// A word of a program's arguments, and the file that it names, alone or behind `=` or `:`: the program may read it, and
-/// it is a part of it. A path is relative to `folder`, as the program's is, and becomes a whole one. A name without a
-/// dot and a slash may be a word like any other.
+/// A word of a program's arguments, and the file that it names, alone or behind `=` or `:`: the program may read it,
+/// and it is a part of it. A path is relative to `folder`, as the program's is, and becomes a whole one. A name without
+/// a dot and a slash may be a word like any other.
 pub(crate) fn with_file(word: &str, folder: &Path) -> (String, Option<PathBuf>) {
     let behind = |mark| word.find(mark).map(|at| at + 1);
     let one = |at: usize| {
@@ -204,10 +206,8 @@ pub fn live(variant: &Variant, folder: &Path) -> Result<Variant> {
 fn on_path(program: &str) -> Result<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|p| p.is_file());
-    found.ok_or_else(|| {
-        Error::machine(format!("the scheduler '{program}' is not installed here"))
-            .help(PLACE)
-    })
+    found
+        .ok_or_else(|| Error::machine(format!("the scheduler '{program}' is not installed here")).help(PLACE))
 }
 
 /// Whether a scheduler had the tasks and failed them: it was thrown out, left, went wrong, or lets no time pass.
@@ -236,7 +236,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         program(&folder.path().join("scx_mine"), "1");
         std::fs::write(folder.path().join("mine.json"), "{}").unwrap();
-        let of = |words: &str| resolved(&with(&format!("./scx_mine {words}")), folder.path()).unwrap().scx.unwrap();
+        let of = |words: &str| {
+            resolved(&with(&format!("./scx_mine {words}")), folder.path()).unwrap().scx.unwrap()
+        };
         let file = std::path::absolute(folder.path().join("mine.json")).unwrap().display().to_string();
         let one = of("--config=mine.json f:./mine.json mine.json none.json 20 -v");
         let words = format!(" --config={file} f:{} {file} none.json 20 -v", file.replace("mine", "./mine"));
@@ -309,9 +311,7 @@ mod tests {
         let e = refused(&with("./mine.bpf.o slice_ns=5"));
         assert!(e.contains("variant 'running'") && e.contains("is a compiled object"), "{e}");
         let mine = with("./scx_mine");
-        assert!(
-            live(&mine, folder.path()).is_ok() && resolved(&with("./mine.bpf.o"), folder.path()).is_ok()
-        );
+        assert!(live(&mine, folder.path()).is_ok() && resolved(&with("./mine.bpf.o"), folder.path()).is_ok());
         let none = Change { scx: with("none").scx, ..Change::default() };
         let changes = Variant { at: vec![none], ..mine };
         assert!(refused(&changes).contains("in the middle of a run"), "{}", refused(&changes));

@@ -79,7 +79,8 @@ pub(crate) fn refusals(variants: &[Driven]) -> Vec<Warning> {
     let Ok(cache) = cache::folder(None) else { return Vec::new() };
     let all = variants.iter().flat_map(|d| schedulers(&d.variant).into_iter().map(move |scx| (d, scx)));
     let refused = all.filter_map(|(driven, scx)| {
-        let verdict = read(&cache, (scx, driven.image.version)).filter(|verdict| verdict.refused.is_some())?;
+        let verdict =
+            read(&cache, (scx, driven.image.version)).filter(|verdict| verdict.refused.is_some())?;
         Some(format!("{}: scheduler {} is {}", driven.variant.name, scx.name(), verdict.words()))
     });
     refused.map(|text| Warning::new(FACT, text)).collect()
@@ -143,8 +144,10 @@ mod tests {
 
     #[test]
     fn all_schedulers_of_a_variant_are_asked_for() {
-        let changes = ["none", "/b/scx_other"].map(|command| Change { scx: Some(scx(command, "h")), ..Change::default() });
-        let variant = Variant { scx: Some(scx("/a/scx_mine -s 5", "h")), at: changes.to_vec(), ..Variant::plain("7") };
+        let changes = ["none", "/b/scx_other"]
+            .map(|command| Change { scx: Some(scx(command, "h")), ..Change::default() });
+        let variant =
+            Variant { scx: Some(scx("/a/scx_mine -s 5", "h")), at: changes.to_vec(), ..Variant::plain("7") };
         let names: Vec<&str> = schedulers(&variant).into_iter().map(Scx::name).collect();
         assert_eq!(names, ["scx_mine", "scx_other"]);
     }

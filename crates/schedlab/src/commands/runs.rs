@@ -10,9 +10,9 @@ use schedlab_compare::comparison::stored::{self, Checked};
 use schedlab_compare::comparison::{Comparison, overview, params_of_run};
 use schedlab_compare::runs::{self, Chosen, Filter, ListedCell};
 use schedlab_compare::{Question, compare};
+use schedlab_lab::ask::verdict;
 use schedlab_record::store_listing::{HeldRun, RunHead, holdings, remove_run, remove_unfinished};
 use schedlab_record::{Record, RunDir};
-use schedlab_lab::ask::verdict;
 use schedlab_report::number::parameters;
 use schedlab_report::runs::{list, size, title};
 use schedlab_report::text::wrap;
@@ -251,9 +251,7 @@ fn show(args: &RunsArgs, name: Option<&str>) -> Result<()> {
         writeln!(out)?;
         metrics(&records, &comparison, out)?;
         writeln!(out, "\nenvironment")?;
-        environment
-            .iter()
-            .try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
+        environment.iter().try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
         writeln!(out, "\nto make it again")?;
         let none = "no single command line does it: it needs the experiment that made it";
         again.as_deref().unwrap_or(none).lines().try_for_each(|line| writeln!(out, "  {line}"))

@@ -73,7 +73,8 @@ impl Identity {
         for known in self.threads.iter_mut().skip(1).filter(|known| !listed.contains(known)) {
             *known = ENDED;
         }
-        self.threads.extend(listed.into_iter().filter(|thread| !self.threads.contains(thread)).collect::<Vec<_>>());
+        self.threads
+            .extend(listed.into_iter().filter(|thread| !self.threads.contains(thread)).collect::<Vec<_>>());
     }
     /// To the process, or to one of its threads.
     fn signal(&mut self, thread: Option<i32>, signal: i32) -> Result<Reply, Errno> {

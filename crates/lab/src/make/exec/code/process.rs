@@ -203,7 +203,10 @@ mod tests {
         let failed = Error::input("it is thrown out").of_scheduler(SchedulerFailure::ThrownOut(1025));
         let said = words(&Err(failed.help("mend it"))).unwrap();
         let e = made_of(&said).err().unwrap();
-        assert_eq!((e.kind(), e.message(), e.remedy()), (ErrorKind::Input, "it is thrown out", Some("mend it")));
+        assert_eq!(
+            (e.kind(), e.message(), e.remedy()),
+            (ErrorKind::Input, "it is thrown out", Some("mend it"))
+        );
         assert_eq!(e.scheduler(), Some(SchedulerFailure::ThrownOut(1025)));
         let lack = made_of(&words(&Err(Error::machine("no memory"))).unwrap()).err().unwrap();
         assert_eq!((lack.kind(), lack.scheduler()), (ErrorKind::Machine, None));
