@@ -147,7 +147,8 @@ fn schedulers_come_and_go_in_the_middle_of_a_run() {
     assert!(changes * 5 > whole && changes * 5 < 2 * whole, "{changes} of {whole}");
     let ends = &found["changes"]["environment"]["scx.exit"];
     assert!(
-        ends.as_str().is_some_and(|ends| ends.starts_with("fifo: kind 64") && ends.ends_with("to the end")),
+        ends.as_str()
+            .is_some_and(|ends| ends.starts_with("schedlab_fifo: kind 64") && ends.ends_with("to the end")),
         "{ends}"
     );
     // A verdict of a guest stands beside the records, not in them.

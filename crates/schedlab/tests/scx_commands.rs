@@ -59,7 +59,7 @@ fn the_suite_compares_a_scheduler_with_fair_and_says_which_loads_it_does_not_las
     // Whoever is first keeps the CPU.
     assert!(row("task.hog.cpu_time") > 50.0 && row("task.urgent.cpu_time") < -50.0, "{found:.800}");
     lab.says(&with(&["--scx", WATCHED]), 2, &[STALL]);
-    lab.says(&with(&["--scx", "lazy.bpf.o slise=5"]), 2, &["slise"]);
+    lab.says(&with(&["--scx", "lazy.bpf.o slise=5"]), 2, &["lazy.bpf.o: ", "'slise'"]);
     lab.says(
         &with(&["--scx", "lazy.bpf.o", "--scx", "./lazy.bpf.o"]),
         2,

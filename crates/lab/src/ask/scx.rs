@@ -38,8 +38,9 @@ pub(crate) fn has_class(kernel: &str) -> Result<()> {
 /// These are words of a command line: `[NAME=]PROGRAM ARGUMENTS` or `[NAME=]OBJECT VALUES`.
 ///
 /// # Errors
-/// When a program is not there, and when two have one name.
+/// When a program is not there, when two have one name, and for a series without sched_ext.
 pub fn sides(wanted: &[String], baseline: Option<&str>, on: &Variant) -> Result<(Variant, Vec<Variant>)> {
+    has_class(&on.kernel)?;
     let fair = || Ok(Variant { name: FAIR.to_owned(), ..on.clone() });
     let baseline = baseline.map_or_else(fair, |text| in_words(text, on))?;
     let others = wanted.iter().map(|text| in_words(text, on)).collect::<Result<Vec<_>>>()?;
@@ -264,6 +265,8 @@ mod tests {
         assert_eq!((old.name.as_str(), old.scx), ("old", all[0].scx.clone()));
         let twice = sides(std::slice::from_ref(&a), Some(&a), &on).unwrap_err().to_string();
         assert!(twice.contains("two schedulers have the name 'a'"), "{twice}");
+        let early = sides(std::slice::from_ref(&a), None, &Variant::plain("6.1")).unwrap_err().to_string();
+        assert!(early.contains("kernel 6.1 has no sched_ext") && early.contains("6.12"), "{early}");
     }
     #[test]
     fn the_usual_kernel_is_the_newest_at_hand_that_has_sched_ext() {

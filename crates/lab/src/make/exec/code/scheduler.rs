@@ -95,7 +95,9 @@ impl Seen {
             Kernel { version: version_code(code.version), config: &option, ..Kernel::new(&self.btf) };
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let values = words.iter().map(|word| scx::value(word, &name)).collect::<Result<Values>>()?;
-        let scheduler = read(bytes, &name, &kernel, &values, machine.topology.nr_cpus() as u32)?;
+        let named = |e: Error| if e.message().contains(&name) { e } else { e.context(&name) };
+        let cpus = machine.topology.nr_cpus() as u32;
+        let scheduler = read(bytes, &name, &kernel, &values, cpus).map_err(named)?;
         Ok(Ext { scheduler, btf: self.btf })
     }
     fn program(self, path: &Path, words: &[&str], machine: &Machine, code: &CodeImage) -> Result<Program> {
