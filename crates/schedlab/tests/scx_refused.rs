@@ -24,7 +24,7 @@ fn what_is_not_the_text_of_a_command_is_refused_in_its_place() {
     let form = "\"FILE.bpf.o NAME=VALUE\"";
     says(&fifo, "3", &["x.toml:15:7", "scx in [[at]] is the text of a command, and not '3'", form]);
     says(&fifo, "\"\"", &["x.toml:15:7", "and not ''", "or \"none\" from there on"]);
-    says(&fifo, "{ sweep = [\"none\", 5] }", &["x.toml:15:27", "and not '5'"]);
+    says(&fifo, "{ sweep = [\"none\", 5] }", &["x.toml:15:26", "and not '5'"]);
     says("\"\"", "\"none\"", &["x.toml:12:7", "scx is empty", form]);
     says("3", "\"none\"", &["x.toml:12:7", "string", form]);
 }
