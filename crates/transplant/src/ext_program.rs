@@ -306,6 +306,10 @@ impl broker::Kernel for Far<'_, '_> {
         let loaded = self.enabled.as_ref().map(|enabled| &enabled.loaded).or(self.loaded.as_ref());
         Ok(loaded.ok_or(Errno(libc::ENOENT))?.run(self.engine, program, context, CpuId(cpu)) as u32)
     }
+    fn busy_ns(&mut self) -> Vec<u64> {
+        let now = self.engine.now;
+        self.engine.cpus.iter().map(|cpu| cpu.busy_until(now)).collect()
+    }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
         if self.is_over || self.enabled.is_none() || self.failed.is_some() {
             let now_ns = until_ns.unwrap_or_else(|| self.engine.kernel_time(self.engine.now));

@@ -103,6 +103,10 @@ impl Kernel for Fake {
         context[0] += 1;
         Ok(41)
     }
+    fn busy_ns(&mut self) -> Vec<u64> {
+        // CPU 0 has worked all the time, the others have not.
+        vec![self.now_ns, 0, 0, 0, 0, 0]
+    }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
         self.slept.push(until_ns);
         if let Some(ring) = self.ring.take() {

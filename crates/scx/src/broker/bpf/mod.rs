@@ -145,6 +145,9 @@ impl Bpf {
     pub fn is_attached(&self) -> bool {
         self.attached.is_some()
     }
+    pub fn attached_name(&self) -> Option<&str> {
+        self.scheduler.as_ref().filter(|_| self.is_attached()).map(|scheduler| &*scheduler.name)
+    }
     /// Adds an object with a file of its own.
     fn make(&mut self, object: Object, name: &str, bytes: u64) -> Answer {
         let file = memory(name, bytes)?;

@@ -107,6 +107,10 @@ pub fn scheduler() {
     let slept = before.elapsed();
     assert!(slept >= Duration::from_secs(2) && slept < Duration::from_millis(2001), "{slept:?}");
     assert_eq!(seen(0), 1234, "what the far side wrote while this slept");
+    let times = fs::read_to_string("/proc/stat").unwrap();
+    assert!(times.starts_with("cpu  300 0 0 1500 0"), "3 s of CPU 0, and of five others: {times}");
+    assert!(times.contains("\ncpu0 300 0 0 0 0") && times.contains("\ncpu5 0 0 0 300 0"), "{times}");
+    assert_eq!(fs::read_to_string("/sys/kernel/sched_ext/root/ops").unwrap(), "mine\n");
     println!("asked to end {}", seen(1));
     // SAFETY: closes files of this function.
     unsafe { (libc::close(traced), libc::close(link)) };
