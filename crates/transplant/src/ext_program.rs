@@ -9,6 +9,7 @@ use crate::ext_account::NOT_LASTING;
 use crate::run::start;
 use schedlab_base::{CpuId, Error, Result, TaskId, Warning};
 use schedlab_record::Findings;
+use schedlab_scx::broker::sysfs::Group;
 use schedlab_scx::broker::{self, Attach, Errno, Outcome, Refusal, Request, Wake};
 use schedlab_scx::btf::Btf;
 use schedlab_scx::object::whole;
@@ -57,7 +58,9 @@ pub(crate) fn run<'m>(
     object: &Path,
     runs_up: RunsUp<'_, 'm>,
 ) -> Result<(Enabled, Outcome)> {
-    let request = Request { start_ns: engine.kernel_time(engine.now), ..program.request };
+    let mut request = Request { start_ns: engine.kernel_time(engine.now), ..program.request };
+    request.tree.put_functions(program.btf.functions());
+    groups(engine).iter().for_each(|group| request.tree.put_group(group));
     let mut far = Far {
         engine,
         object,
@@ -78,6 +81,24 @@ pub(crate) fn run<'m>(
         (None, Some(enabled)) => Ok((enabled, outcome)),
         (None, None) => Err(attaches_nothing(&request, &outcome)),
     }
+}
+
+/// Files of a group that are shown.
+const GROUP_FILES: [&str; 5] = ["cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.max", "cpu.max.burst"];
+
+/// The machine's groups, as the kernel has them.
+fn groups(engine: &mut Engine<'_>) -> Vec<Group> {
+    let numbers = engine.groups.iter().zip(&engine.quotas.paths);
+    let one = |(number, path): (&i32, &String)| {
+        let file = |name: &&str| Some(((*name).to_owned(), engine.kernel.group_file(*number, name)?));
+        // The image counts groups from 0, the kernel's ids from 1.
+        Group {
+            path: path.clone(),
+            id: *number as u64 + 1,
+            files: GROUP_FILES.iter().filter_map(file).collect(),
+        }
+    };
+    numbers.map(one).collect()
 }
 
 /// The tasks would run under the fair class from there on.

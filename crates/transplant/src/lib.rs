@@ -111,6 +111,7 @@ mod engine;
 mod ext;
 mod ext_abi;
 mod ext_account;
+mod ext_hook;
 mod ext_maps;
 mod ext_parts;
 mod ext_place;

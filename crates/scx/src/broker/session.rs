@@ -214,6 +214,7 @@ impl<'a> Session<'a> {
         }
         match call.number {
             libc::SYS_bpf => return self.bpf.answer(call, self.calls.cpu(call.thread), kernel),
+            libc::SYS_perf_event_open => return self.bpf.event_open(call),
             libc::SYS_epoll_ctl => return self.bpf.epoll_control(call, &self.process),
             libc::SYS_close => {
                 self.bpf.closes(call, kernel);

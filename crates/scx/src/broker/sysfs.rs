@@ -3,6 +3,7 @@
 //! Two tables say it all: files of a CPU and files of a cache. CPUs are numbered from 0 on without gaps, and all of
 //! them are online. What changes while the machine runs is put anew by [`Tree::put_times`] and [`Tree::put_state`].
 
+use super::bpf::PROBE_KIND;
 use super::tree::{Node as Entry, Tree};
 use std::fmt::Write;
 
@@ -55,6 +56,17 @@ pub struct Machine {
 pub struct Node {
     pub memory_bytes: u64,
     pub distances: Vec<u32>,
+}
+
+/// A group of tasks: a folder of `/sys/fs/cgroup`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Group {
+    /// From the root: "/" is the root itself.
+    pub path: String,
+    /// What the kernel knows it by, and the folder's inode.
+    pub id: u64,
+    /// Files of the cpu controller, and what they say.
+    pub files: Vec<(String, String)>,
 }
 
 /// CPUs that are the same in something.
@@ -125,6 +137,28 @@ impl Tree {
             let _ = writeln!(text, "{name} {user} 0 0 {idle} 0 0 0 0 0 0");
         }
         self.text("proc/stat", text + "btime 1767225600\n");
+    }
+    /// Functions that programs may be attached to.
+    pub fn put_functions<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        let (mut symbols, mut traceable) = (String::new(), String::new());
+        for name in names {
+            // Writing to a string does not fail.
+            let _ = writeln!(symbols, "{:016x} T {name}", 0);
+            let _ = writeln!(traceable, "{name}");
+        }
+        self.text("proc/kallsyms", symbols);
+        self.text("sys/kernel/tracing/available_filter_functions", traceable);
+        self.line("proc/mounts", "tracefs /sys/kernel/tracing tracefs rw 0 0");
+    }
+    pub fn put_group(&mut self, group: &Group) {
+        let folder = format!("sys/fs/cgroup{}", group.path.trim_end_matches('/'));
+        for (name, text) in &group.files {
+            self.text(&format!("{folder}/{name}"), text.clone());
+        }
+        for name in ["cgroup.controllers", "cgroup.subtree_control"] {
+            self.line(&format!("{folder}/{name}"), "cpu");
+        }
+        self.set_inode(&folder, group.id);
     }
     /// `/sys/kernel/sched_ext`: whether a scheduler has the tasks, and its name.
     pub fn put_state(&mut self, scheduler: Option<&str>) {
@@ -241,6 +275,9 @@ fn put_kernel(tree: &mut Tree, machine: &Machine) {
     tree.line("proc/sys/kernel/pid_max", 4_194_304);
     // Readers of gzip take plain text, too.
     tree.text("proc/config.gz", machine.config.clone());
+    // What programs read before they attach to functions.
+    tree.line("sys/bus/event_source/devices/kprobe/type", PROBE_KIND);
+    tree.line("sys/bus/event_source/devices/kprobe/format/retprobe", "config:0");
     tree.put_state(None);
     for name in ["switch_all", "nr_rejected", "hotplug_seq"] {
         tree.line(&format!("sys/kernel/sched_ext/{name}"), 0);

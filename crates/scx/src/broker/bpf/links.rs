@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// `BPF_STRUCT_OPS` of `enum bpf_attach_type`.
 const STRUCT_OPS: u32 = 44;
+/// `BPF_PERF_EVENT`.
+const PERF_EVENT: u32 = 41;
 /// `BPF_F_LINK`: the struct is attached by a link.
 const BY_LINK: u32 = 1 << 13;
 /// `BPF_PROG_TYPE_RAW_TRACEPOINT`, the same with the right to write, `BPF_PROG_TYPE_TRACING`, `BPF_PROG_TYPE_LSM`:
@@ -53,6 +55,7 @@ impl Bpf {
         let of = self.at(asked.call, asked.u32(0))?;
         let attach_type = asked.u32(8);
         match &self.objects[of] {
+            Object::Program(_) if attach_type == PERF_EVENT => self.probe(of, asked),
             Object::Map(map) if map.map.kind == kind::STRUCT_OPS && attach_type == STRUCT_OPS => {
                 let link = self.objects.len();
                 self.attach(of, link, asked)?;
@@ -94,6 +97,9 @@ impl Bpf {
                 return Err(Errno(libc::EOPNOTSUPP));
             }
         };
+        self.trace_at(program, target, asked)
+    }
+    pub fn trace_at(&mut self, program: usize, target: Target, asked: &mut Asked<'_>) -> Answer {
         let far = self.far_program(program, asked)?;
         if let Err(errno) = asked.kernel.trace(far, &target) {
             self.refuse(format!("link of program {} to {target}", self.program(program).name));

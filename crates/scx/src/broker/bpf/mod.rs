@@ -6,6 +6,7 @@ mod info;
 mod links;
 mod maps;
 mod object;
+mod probes;
 mod programs;
 mod rings;
 
@@ -17,6 +18,7 @@ use crate::Scheduler;
 use crate::btf::Btf;
 use assemble::Chosen;
 use object::{Inode, Object};
+pub use probes::PROBE_KIND;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 
