@@ -279,7 +279,8 @@ fn a_spoiled_object_is_refused_or_ends_its_own_run_with_one_error() {
     assert!(ended.iter().all(|n| *n > 2), "some run, some are refused: {ended:?}");
 }
 
-/// A scheduler whose programs compare the runtime with a kernel, and one that asks for a function where nothing leads.
+/// A scheduler whose programs compare the runtime with a kernel, and one that asks for a function that has no room for a
+/// jump to its programs: the image's synchronize_rcu() has nothing to do.
 const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/runtime.bpf.o");
 const NOWHERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/nowhere.bpf.o");
 
@@ -299,6 +300,8 @@ fn programs_see_a_kernels_maps_and_run_where_they_are_attached() {
         assert!(switches > 100, "sched_switch: {counters}");
         assert!(begins > 0 && begins == ends, "scx_tick begins and ends: {counters}");
         assert_eq!(of("bpf_preempt_disable"), 1, "bpf_scx_reg");
+        let woken = of("bpf_task_from_pid");
+        assert!(woken > 100 && woken == of("bpf_strlen"), "try_to_wake_up begins and ends: {counters}");
         // 4 groups of 4 senders and 4 receivers.
         assert!(of("bpf_cast_to_kern_ctx") >= 32, "sched_process_fork: {counters}");
         let environment = &record["environment"];
@@ -337,7 +340,7 @@ fn a_program_for_a_function_that_leads_nowhere_is_refused() {
     let Some(lab) = lab() else { return };
     let (code, _, said) = run(&lab, NOWHERE);
     assert!(
-        code == 2 && said.contains("program nowhere can't be attached to fentry/try_to_wake_up"),
+        code == 2 && said.contains("program nowhere can't be attached to fentry/synchronize_rcu"),
         "{said}"
     );
 }

@@ -279,7 +279,7 @@ mod tests {
         SEEN.with_borrow_mut(|seen| seen.push(format!("{hook} gives {result}")));
     }
     fn calls(hook: u32) -> Calls {
-        Calls { hook, enters: enters as usize, leaves: leaves as usize }
+        Calls { hook, enters: enters as *const () as usize, leaves: leaves as *const () as usize }
     }
 
     #[inline(never)]
@@ -297,7 +297,7 @@ mod tests {
     fn a_function_leads_to_programs_with_its_arguments_and_gives_its_result() {
         let call = || black_box(sum as extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u64);
         let plain = call()(1, 2, 3, 4, 5, 6, 7, 8, 9);
-        lead_to(sum as usize, 9, 7).unwrap();
+        lead_to(sum as *const () as usize, 9, 7).unwrap();
         assert_eq!(call()(1, 2, 3, 4, 5, 6, 7, 8, 9), plain);
         let seen = SEEN.take();
         assert_eq!(seen, ["7 begins [1, 2, 3, 4, 5, 6, 7, 8, 9]".to_owned(), format!("7 gives {plain}")]);
@@ -305,7 +305,7 @@ mod tests {
 
     /// Code in memory of its own that is called with one argument.
     fn made(code: &[u8]) -> usize {
-        let at = room(sum as usize).unwrap();
+        let at = room(sum as *const () as usize).unwrap();
         replace(at, code).unwrap();
         at
     }

@@ -26,6 +26,7 @@ const LSM: u32 = 29;
 const AT_TRACEPOINT: u32 = 23;
 const AT_ENTRY: u32 = 24;
 const AT_EXIT: u32 = 25;
+const AT_ITERATOR: u32 = 28;
 
 impl Bpf {
     /// `BPF_MAP_UPDATE_ELEM` of a struct of operations: its value, in the kernel's layout, with file descriptors of
@@ -89,6 +90,8 @@ impl Bpf {
             (TRACING, AT_TRACEPOINT) => Target::Tracepoint(own.trim_start_matches(PROBE_TYPE).to_owned()),
             (TRACING, AT_ENTRY) => Target::Entry(own.to_owned()),
             (TRACING, AT_EXIT) => Target::Exit(own.to_owned()),
+            // Only a reader would run it.
+            (TRACING, AT_ITERATOR) => return self.link(program, None, asked.call),
             (kind, how) => {
                 self.refuse(format!(
                     "link of program {} of type {kind} to {own} (attach type {how})",
