@@ -279,7 +279,7 @@ fn a_spoiled_object_is_refused_or_ends_its_own_run_with_one_error() {
     assert!(ended.iter().all(|n| *n > 2), "some run, some are refused: {ended:?}");
 }
 
-/// A scheduler whose programs compare the runtime with a kernel, and one that asks for a function that has no room for a
+/// A scheduler whose programs compare the runtime with a kernel, and one that asks for a function without room for a
 /// jump to its programs: the image's synchronize_rcu() has nothing to do.
 const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/runtime.bpf.o");
 const NOWHERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/nowhere.bpf.o");
