@@ -28,6 +28,7 @@ const JOBS: &[(&str, &[Entry])] = &[
             commands::suite::ENTRY,
             commands::bench::ENTRY,
             commands::knee::ENTRY,
+            commands::limits::ENTRY,
             commands::new::ENTRY,
         ],
     ),

@@ -161,6 +161,10 @@ impl ExperimentOptions {
             _ => Err(Error::input("schedulers are compared on one kernel").help("name one --kernel")),
         }
     }
+    /// Takes the kernels out: a command makes its variants of them.
+    pub fn take_kernels(&mut self) -> Vec<String> {
+        each_once(&std::mem::take(&mut self.kernel))
+    }
     /// Where runs are made.
     pub fn backend(&self) -> Backend {
         self.backend

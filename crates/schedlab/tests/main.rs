@@ -27,6 +27,7 @@ mod idle_waiting;
 mod import;
 mod interrupt;
 mod kernels;
+mod limits;
 mod migration_cost;
 mod output;
 mod past_faults;

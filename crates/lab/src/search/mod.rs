@@ -3,5 +3,6 @@
 pub mod bisect;
 pub mod hunt;
 pub mod knee;
+pub mod limits;
 pub mod suite;
 pub mod trial;

@@ -199,6 +199,8 @@ pub const METRICS: &[Metric] = &[
         "how long the group was throttled, all CPUs together, up to the end of the run"),
     row("group.<path>.nr_bursts", "", Neither, ALL, "periods in which the group used quota that it had saved up"),
     row("group.<path>.burst_time", "ns", Neither, ALL, "CPU time that the group used beyond its quota in those periods"),
+    row("group.<path>.cpus", "", Neither, ALL,
+        "CPUs that the tasks of a task group and of those below it used, on average over the run (`group./vm/small.cpus`)"),
     row("switches.voluntary", "", Neither, ALL,
         "switches away from a task that went to sleep or ended (nvcsw)"),
     row("switches.involuntary", "", Neither, ALL,

@@ -19,6 +19,7 @@ pub mod kernel_build;
 pub mod kernel_code;
 pub mod knee;
 pub mod latency;
+pub mod limits;
 pub mod machine;
 pub mod man;
 pub mod migration_cost;

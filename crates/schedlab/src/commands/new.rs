@@ -218,7 +218,7 @@ fn seen_from(experiment: &Path, file: &str) -> String {
 }
 
 /// Writes a new file, completely or not at all, and never over another.
-fn write(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let wrong = |e: &std::io::Error| Error::io(path, "write", e);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
