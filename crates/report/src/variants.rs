@@ -44,7 +44,7 @@ impl Exporter for Variants {
             block(c, group, out)?;
             writeln!(out)?;
         }
-        notes::legend(c, out)?;
+        notes::legend_with(c, "", out)?;
         notes::missing(c, out)?;
         notes::kept(c, out)?;
         warnings(c, out)

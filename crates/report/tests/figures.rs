@@ -19,7 +19,6 @@ const WITHOUT: &[&str] = &[
     "docs/first-hour.md", // schedlab's tests work through it
     "docs/formats.md",
     "docs/groups.md",
-    "docs/limits.md",
     "docs/live.md",
     "docs/machines.md",
     "docs/metrics.md",

@@ -73,8 +73,8 @@ pub fn recorded_groups(spec: &Spec) -> Result<Vec<String>> {
     Ok(spec.build(0)?.groups.into_iter().skip(1).map(|group| group.path).collect())
 }
 
-/// The limits that are compared with the one as it is, by default: none, half of it, the same with a burst of one quota,
-/// and none with a request of its size in its place.
+/// The limits that are compared with the one as it is, by default: none, half of it, the same with a burst of one
+/// quota, and none with a request of its size in its place.
 pub fn usual(limit: &Limit, request: Request) -> Vec<Tried> {
     let Some(quota) = limit.quota else { return Vec::new() };
     let none = Tried { name: "none".to_owned(), limit: Limit::default(), request: None };
@@ -246,8 +246,8 @@ fn params(spec: &Spec) -> Result<String> {
     params.iter().map(line).collect()
 }
 
-/// The names of the service's tasks: all but those on the client side; all, if no side is a client's. Those of a recorded
-/// schedule are in their groups already.
+/// The names of the service's tasks: all but those on the client side; all, if no side is a client's. Those of a
+/// recorded schedule are in their groups already.
 fn service(spec: &Spec) -> Result<Vec<String>> {
     if matches!(spec, Spec::Replay { .. }) {
         return Ok(Vec::new());

@@ -37,8 +37,8 @@ struct LimitsArgs {
     /// What the service requests: 1, 250m, shares=512, weight=50 [default: as much as the limit, as Kubernetes has it]
     #[arg(id = "cpu_request", long = "request", value_name = "REQUEST")]
     request: Option<String>,
-    /// A further limit to try; may be given more than once. The usual ones are none, half of it, the same with a burst of
-    /// one quota, and none with a request of its size in its place
+    /// A further limit to try; may be given more than once. The usual ones are none, half of it, the same with a burst
+    /// of one quota, and none with a request of its size in its place
     #[arg(id = "try_limit", long = "try", value_name = "LIMIT")]
     tried: Vec<String>,
     /// The neighbours: a workload with its parameters [default: hogs,tasks={cpus}]
@@ -50,8 +50,8 @@ struct LimitsArgs {
     /// No neighbours
     #[arg(long)]
     alone: bool,
-    /// How a container runtime makes a weight of a request's shares: quadratic (since 2025), linear (before), systemd, or
-    /// v1 (not at all, under cgroup v1)
+    /// How a container runtime makes a weight of a request's shares: quadratic (since 2025), linear (before), systemd,
+    /// or v1 (not at all, under cgroup v1)
     #[arg(long, value_name = "FORMULA", default_value = "quadratic")]
     formula: String,
     /// Give the workload as many threads as this language runtime makes of the limit (go-1.25, go-1.24, automaxprocs,
