@@ -42,7 +42,7 @@ struct LimitsArgs {
     #[arg(id = "try_limit", long = "try", value_name = "LIMIT")]
     tried: Vec<String>,
     /// The neighbours: a workload with its parameters [default: hogs,tasks={cpus}]
-    #[arg(id = "neighbours", long, value_name = "NAME[,PARAMETER=VALUE...]", conflicts_with = "alone")]
+    #[arg(id = "neighbours", long = "beside", value_name = "NAME[,PARAMETER=VALUE...]", conflicts_with = "alone")]
     beside: Option<String>,
     /// What the neighbours request
     #[arg(long, value_name = "REQUEST", default_value = "1", conflicts_with = "alone")]
@@ -59,7 +59,7 @@ struct LimitsArgs {
     #[arg(long, value_name = "RUNTIME")]
     threads_of: Vec<String>,
     /// Of a recorded schedule: the group whose limit is in question [default: the only one]
-    #[arg(id = "recorded_group", long, value_name = "PATH")]
+    #[arg(id = "recorded_group", long = "group", value_name = "PATH")]
     group: Option<String>,
     /// Write the experiment into a new file and run nothing
     #[arg(long, value_name = "FILE.toml")]
