@@ -3,8 +3,8 @@
 use crate::common::Lab;
 
 /// A service whose collector is throttled by its limit of half a CPU, for a short time.
-const THROTTLED: &str = "limits pool --limit 500m --request 250m --threads 4 --rate 600 --work 500us --gc-every 60 --gc-work 15ms \
-                         -r 2s --runs 6 -q";
+const THROTTLED: &str = "limits pool --limit 500m --request 250m --threads 4 --rate 600 --work 200us --gc-every 200 --gc-work 70ms \
+                         -r 3s --runs 10 -q";
 
 /// The row of a variant in the text, its words.
 fn row(text: &str, variant: &str) -> Vec<String> {
@@ -16,11 +16,11 @@ fn row(text: &str, variant: &str) -> Vec<String> {
 #[test]
 fn a_limit_that_throttles_is_worse_than_none_and_half_is_worse_still() {
     let lab = Lab::new();
-    let text = lab.ok(THROTTLED);
+    let text = lab.ok(&format!("{THROTTLED} --kernel v6.12"));
     assert!(row(&text, "as-is 0.5").join(" ").contains(" of "), "{text}");
     assert!(row(&text, "none").contains(&"*".to_owned()), "removing it is better\n{text}");
     assert!(row(&text, "half 0.25").contains(&"!".to_owned()), "half of it is worse\n{text}");
-    let json = lab.json(&format!("{THROTTLED} --json"));
+    let json = lab.json(&format!("{THROTTLED} --kernel v6.12 --json"));
     let cell = |variant: &str| {
         let cells = json["cells"].as_array().unwrap();
         cells.iter().find(|c| c["variant"] == variant).unwrap()["metrics"].clone()
@@ -33,11 +33,11 @@ fn a_limit_that_throttles_is_worse_than_none_and_half_is_worse_still() {
         "a group without a quota has no such count"
     );
     let [limited, free] = ["as-is 0.5", "none"].map(|v| mean(v, "pool.latency.p99").unwrap());
-    assert!(limited > 5.0 * free, "{limited} {free}");
+    assert!(limited > 2.0 * free, "{limited} {free}");
     let used = mean("as-is 0.5", "group./service.cpus").unwrap();
-    assert!((0.4..=0.53).contains(&used), "{used}");
+    assert!((0.25..=0.5).contains(&used), "{used}");
     // Gates of CI work as with every comparison.
-    lab.says(&format!("{THROTTLED} --fail-on worse"), 1, &["half 0.25 against as-is 0.5"]);
+    lab.says(&format!("{THROTTLED} --kernel v6.12 --fail-on worse"), 1, &["half 0.25 against as-is 0.5"]);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn each_kernel_is_a_block_with_a_baseline_of_its_own_and_old_ones_have_no_burst(
     let has = |name: &str| rows.iter().any(|r| r["variant"] == name);
     assert!(has("v6.12 burst 0.5+0.5") && !has("v4.14 burst 0.5+0.5") && has("v4.14 half 0.25"), "{rows:?}");
     let text = lab.ok(&line);
-    assert_eq!(text.matches("\nas-is 0.5").count(), 2, "{text}");
+    assert!(text.contains("pool v4.14 on smp-4") && text.contains("pool v6.12 on smp-4"), "{text}");
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn the_question_is_an_ordinary_experiment() {
     let lab = Lab::new();
     assert!(lab.ok(&format!("{THROTTLED} --save mine.toml")).contains("schedlab run mine.toml"));
     lab.ok(THROTTLED);
-    let line = "run mine.toml --runs 6 --format variants";
-    lab.says(line, 0, &["0 runs made, 30 found"]);
+    let line = "run mine.toml --runs 10 --format variants";
+    lab.says(line, 0, &["0 runs made, 50 found"]);
     assert!(lab.text("mine.toml").contains("[[variant.group]]"));
     lab.says(&format!("{THROTTLED} --save mine.toml"), 2, &["mine.toml"]);
 }
@@ -70,7 +70,9 @@ fn the_question_is_an_ordinary_experiment() {
 #[test]
 fn words_of_every_tool_are_limits_and_times_are_refused() {
     let lab = Lab::new();
-    let line = |limit: &str| vec!["limits", "http", "--limit", limit, "--save", "x.toml", "--alone"];
+    fn line(limit: &str) -> Vec<&str> {
+        vec!["limits", "http", "--limit", limit, "--save", "x.toml", "--alone"]
+    }
     for limit in ["1500m", "150000 100000", "150000/100000", "150%", "CPUQuota=150%", "cpus=1.5"] {
         let _ = std::fs::remove_file(lab.path().join("x.toml"));
         lab.run(&line(limit), 0);
@@ -95,7 +97,7 @@ fn the_servers_tasks_are_limited_and_an_option_of_the_workload_with_our_name_has
     assert!(lab.text("oltp.toml").contains("tasks = [\"server\", \"logger\"]"), "{}", lab.text("oltp.toml"));
     lab.ok("limits http --limit 1 --http-request 200 --request 500m --save http.toml");
     let text = lab.text("http.toml");
-    assert!(text.contains("request = 200\n") && text.contains("shares = 5"), "{text}");
+    assert!(text.contains("request = 200\n") && text.contains("shares = 604\n"), "{text}");
 }
 
 /// The worked example of golang/go issue 73193: 50 ms of work in 10 parts, every 100 ms, on 10 CPUs with a limit of 2.

@@ -12,7 +12,7 @@ use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::cpu_limit::{Formula, Request, cpus_in_words};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use schedlab_kernel::{GroupSpec, Limit, Variant};
-use schedlab_workload::{Params, Spec, spec};
+use schedlab_workload::{Params, Spec, TaskDecl, spec};
 use std::fmt::Write;
 
 /// The group of the tasks whose limit is in question.
@@ -272,7 +272,11 @@ fn metrics(spec: &Spec, wanted: &LimitsRequest<'_>) -> Result<Vec<String>> {
         Spec::Bench { name, .. } => spec::find(name)?.headline.iter().find_map(|m| m.strip_suffix(".p99")),
         _ => None,
     };
-    let latency = latency.unwrap_or("run_delay");
+    let of_group = match spec {
+        Spec::Replay { .. } => Some(format!("task.{}.run_delay", first_task(spec, wanted.group)?)),
+        _ => None,
+    };
+    let latency = latency.or(of_group.as_deref()).unwrap_or("run_delay");
     let mut all: Vec<String> = ["p50", "p99"].map(|stat| format!("{latency}.{stat}")).into();
     if let Spec::Bench { name, .. } = spec {
         let others =
@@ -289,6 +293,14 @@ fn metrics(spec: &Spec, wanted: &LimitsRequest<'_>) -> Result<Vec<String>> {
         all.push(format!("group.{NEIGHBOURS}.cpus"));
     }
     Ok(all)
+}
+
+/// The name of the first recorded task in a group; all of its threads of that name are meant.
+fn first_task(spec: &Spec, group: &str) -> Result<String> {
+    let built = spec.build(0)?;
+    let is_in = |t: &&TaskDecl| built.groups.get(t.group.index()).is_some_and(|own| own.path == group);
+    let first = built.tasks.iter().find(is_in).map(|t| group_of(&t.name).to_owned());
+    first.ok_or_else(|| Error::internal(format!("no task is in the recorded group {group}")))
 }
 
 fn list(names: &[String]) -> String {

@@ -42,7 +42,12 @@ struct LimitsArgs {
     #[arg(id = "try_limit", long = "try", value_name = "LIMIT")]
     tried: Vec<String>,
     /// The neighbours: a workload with its parameters [default: hogs,tasks={cpus}]
-    #[arg(id = "neighbours", long = "beside", value_name = "NAME[,PARAMETER=VALUE...]", conflicts_with = "alone")]
+    #[arg(
+        id = "neighbours",
+        long = "beside",
+        value_name = "NAME[,PARAMETER=VALUE...]",
+        conflicts_with = "alone"
+    )]
     beside: Option<String>,
     /// What the neighbours request
     #[arg(long, value_name = "REQUEST", default_value = "1", conflicts_with = "alone")]
@@ -158,6 +163,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         host_cpus: common::cpus(),
     })?;
     if let Some(file) = &args.save {
+        new::check_name(file, Path::new(file))?;
         new::write(Path::new(file), &experiment.text)?;
         return output::result(|out| {
             writeln!(out, "{file}: {}\nnext: schedlab run {file} --format variants", experiment.about)

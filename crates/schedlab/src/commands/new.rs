@@ -140,7 +140,7 @@ fn note_two_places(kernels: &[String]) {
 }
 
 /// Refuses a name that is empty, a workload's, an existing file's, or not a file name.
-fn check_name(file: &str, path: &Path) -> Result<()> {
+pub(super) fn check_name(file: &str, path: &Path) -> Result<()> {
     if file.trim().is_empty() {
         return Err(Error::input("the file's name is empty").help("schedlab new mine.toml"));
     }
