@@ -256,7 +256,7 @@ impl Thread {
 
     fn marked_piece(&mut self, env: &mut dyn Env) -> Option<Op> {
         if self.marked != Ns::MAX {
-            self.marked = self.marked + self.pool.safepoint;
+            self.marked += self.pool.safepoint;
         }
         self.state = State::Look;
         let done = env.slot(self.pool.words.done).fetch_add(1, SeqCst) + 1;
