@@ -12,12 +12,15 @@
 //!
 //! Every event adds values here and every comparison draws thousands of samples, so this crate is optimised fully.
 
+pub mod course;
 pub mod describe;
 pub mod effect;
 pub mod holm;
 pub mod intervals;
 pub mod looks;
+
 mod packed_histogram;
+pub mod pooled;
 pub mod rank;
 pub mod series;
 pub mod share;
