@@ -12,6 +12,7 @@
 //! | a run as its original printed it | [`schbench`], [`schbench2016`], [`mod@slice`] |
 //! | the runs of a store | [`runs`] |
 //! | results of searches | [`knee`], [`trial`] |
+//! | a history of many days | [`mod@gate`] |
 //! | judgements | [`validation`], [`changes`], [`predictions`], [`reports`] |
 //! | reference pages | [`features`], [`history`], [`migration`] |
 //!
@@ -43,6 +44,7 @@ pub mod csv;
 pub mod decisions;
 pub mod detail;
 pub mod features;
+pub mod gate;
 pub mod growth;
 mod heading;
 pub mod history;

@@ -33,7 +33,13 @@ const JOBS: &[(&str, &[Entry])] = &[
     ),
     (
         "Judge a change",
-        &[commands::trial::ENTRY, commands::bisect::ENTRY, commands::hunt::ENTRY, commands::validate::ENTRY],
+        &[
+            commands::trial::ENTRY,
+            commands::bisect::ENTRY,
+            commands::gate::ENTRY,
+            commands::hunt::ENTRY,
+            commands::validate::ENTRY,
+        ],
     ),
     (
         "Look into runs",

@@ -22,7 +22,11 @@ pub struct GateOptions {
     fail_on: Vec<Verdict>,
 }
 
-fn verdict(text: &str) -> Result<Verdict> {
+/// The verdict of that name.
+///
+/// # Errors
+/// When there is none.
+pub fn verdict(text: &str) -> Result<Verdict> {
     let known = VERDICTS.iter().find(|v| v.word() == text);
     known.copied().ok_or_else(|| Error::unknown("verdict", text, VERDICTS.iter().map(|v| v.word())))
 }
@@ -68,16 +72,16 @@ impl GateOptions {
         if failed.is_empty() {
             return Ok(());
         }
-        let verdicts: Vec<&str> = self.fail_on.iter().map(|v| v.word()).collect();
-        let text = format!(
-            "--fail-on {}: {} of {}\n    {}",
-            verdicts.join(","),
-            failed.len(),
-            counted(all + gaps.len(), "row"),
-            failed.join("\n    ")
-        );
-        Err(Error::new(ErrorKind::CheckFailed, text))
+        Err(failure(&self.fail_on, &failed, &counted(all + gaps.len(), "row")))
     }
+}
+
+/// The error of rows that have one of the verdicts `fail_on`, out of `all`.
+pub fn failure(fail_on: &[Verdict], failed: &[String], all: &str) -> Error {
+    let verdicts: Vec<&str> = fail_on.iter().map(|v| v.word()).collect();
+    let text =
+        format!("--fail-on {}: {} of {all}\n    {}", verdicts.join(","), failed.len(), failed.join("\n    "));
+    Error::new(ErrorKind::CheckFailed, text)
 }
 
 /// Fails if a load stood still under a variant and not under its baseline, whatever verdicts were named: no other

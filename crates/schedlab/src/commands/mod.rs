@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod exec;
 pub mod explain;
 mod explain_again;
+pub mod gate;
 mod heard;
 pub mod hunt;
 mod hunt_differences;
