@@ -27,7 +27,7 @@ pub fn table(j: &Judged, out: &mut dyn Write) -> io::Result<()> {
             "{} on {}: {} from {} to {}",
             named(&d.workload, &d.load, &d.metric),
             d.machine,
-            size(d.change_pct, d.ci95_pct),
+            percent(d.change_pct),
             at_words(&d.from),
             at_words(&d.to)
         );
@@ -59,14 +59,7 @@ pub fn markdown(j: &Judged, out: &mut dyn Write) -> io::Result<()> {
     for d in &j.drifts {
         let when = format!("{} to {}", at_words(&d.from), at_words(&d.to));
         let what = named(&d.workload, &d.load, &d.metric);
-        row([
-            "drift".to_owned(),
-            what,
-            percent(d.change_pct),
-            interval(d.ci95_pct),
-            when,
-            d.machine.clone(),
-        ])?;
+        row(["drift".to_owned(), what, percent(d.change_pct), String::new(), when, d.machine.clone()])?;
     }
     notes(j).iter().try_for_each(|note| writeln!(out, "\n{}", plain(note)))
 }

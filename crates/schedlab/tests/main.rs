@@ -18,6 +18,7 @@ mod external;
 mod filters;
 mod friction;
 mod front_doors;
+mod gate;
 mod group_reports;
 mod groups;
 mod guessed;

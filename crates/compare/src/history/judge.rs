@@ -268,7 +268,7 @@ impl Coursed {
 
     fn drifts(&self, asked: &Asked) -> Vec<Drift> {
         let counts = |shift: f64| self.scale.pct(shift).abs() >= asked.min_effect_pct;
-        let all = self.course.drifts.iter().filter(|d| counts(d.shift.estimate));
+        let all = self.course.drifts.iter().filter(|d| counts(d.shift));
         all.map(|d| Drift {
             machine: self.series.machine.clone(),
             workload: self.series.workload.clone(),
@@ -276,8 +276,7 @@ impl Coursed {
             metric: self.series.metric.clone(),
             from: self.at(d.days[0]),
             to: self.at(d.days[1]),
-            change_pct: self.scale.pct(d.shift.estimate),
-            ci95_pct: d.shift.interval.map(|end| self.scale.pct(end)),
+            change_pct: self.scale.pct(d.shift),
         })
         .collect()
     }

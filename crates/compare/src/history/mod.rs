@@ -110,7 +110,7 @@ pub fn add(path: &Path, runs: &Comparison, origin: &Origin<'_>) -> Result<(usize
                 "'{machine}' does not say which machine measured {}",
                 cell.workload
             ))
-            .help("name it with --machine"));
+            .help("name it with --as"));
         }
         let file =
             if path.is_dir() { path.join(format!("{}.csv", file_name(machine))) } else { path.to_owned() };

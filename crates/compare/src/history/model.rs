@@ -69,7 +69,7 @@ pub struct MachineChange {
     pub units: [usize; 2],
 }
 
-/// A level that moved without a unit that can be named.
+/// A level that moved without a unit that can be named: the units between which it moved farthest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drift {
     pub machine: String,
@@ -79,7 +79,6 @@ pub struct Drift {
     pub from: At,
     pub to: At,
     pub change_pct: f64,
-    pub ci95_pct: [f64; 2],
 }
 
 /// Date and commit; either may be empty.

@@ -6,7 +6,7 @@ use super::escape::escape;
 use super::page::head;
 use super::scale::label;
 use crate::gate::{at_words, heading, machines, named, notes, size, when, word};
-use crate::number::value;
+use crate::number::{percent, value};
 use schedlab_compare::history::{At, Change, Judged, Series};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -63,7 +63,7 @@ fn changes(j: &Judged) -> String {
     for d in &j.drifts {
         let span = format!("{} to {}", at_words(&d.from), at_words(&d.to));
         let what = named(&d.workload, &d.load, &d.metric);
-        row("unclear", ["drift".to_owned(), what, size(d.change_pct, d.ci95_pct), span, d.machine.clone()]);
+        row("unclear", ["drift".to_owned(), what, percent(d.change_pct), span, d.machine.clone()]);
     }
     out + "</tbody></table></div>\n"
 }

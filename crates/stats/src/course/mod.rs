@@ -21,7 +21,7 @@ mod properties;
 mod simulated;
 
 use crate::effect::ALPHA;
-use crate::intervals::{Shift, TEstimate, group_t};
+use crate::intervals::TEstimate;
 use crate::rank::mann_whitney_p;
 use noise::{DRIFTING, Filter, STABLE};
 
@@ -35,7 +35,7 @@ const WEEK: f64 = 7.0;
 const RANKS: f64 = 1e-3;
 /// Fewest days with which ranks can ([`RANKS`]): 7 before and 7 after.
 pub const FEWEST_DAYS: usize = 14;
-/// Days of each end of a drift, at most.
+/// Days over which a drift's level is taken, at most.
 const END: usize = 10;
 const NONE: f64 = f64::NEG_INFINITY;
 
@@ -80,12 +80,12 @@ pub struct Step {
 /// A stretch without a change over which the level moved all the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
-    /// Its first and last day.
+    /// The first and the last of the days between which it moved farthest.
     pub days: [usize; 2],
     /// The day on which it was beyond chance.
     pub seen: usize,
     /// From its first days to its last.
-    pub shift: Shift,
+    pub shift: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -258,11 +258,15 @@ fn likely(by_day: &[f64], at: usize) -> [usize; 2] {
     [low, high]
 }
 
+/// How far the level went: between the stretches of days at which it was lowest and highest.
 fn drift_of(days: &[Day], [start, end]: [usize; 2], seen: usize) -> Option<Drift> {
-    let values: Vec<f64> = days[start..end].iter().map(|d| d.value).collect();
-    let few = (values.len() / 3).min(END);
-    let t = group_t(&values[..few], &values[values.len() - few..])?;
-    Some(Drift { days: [start, end - 1], seen, shift: t.shift(ALPHA) })
+    let few = ((end - start) / 3).clamp(1, END);
+    let level = |part: &[Day]| part.iter().map(|d| d.value).sum::<f64>() / part.len() as f64;
+    let levels: Vec<f64> = days[start..end].windows(few).map(level).collect();
+    let by_level = |a: &usize, b: &usize| levels[*a].total_cmp(&levels[*b]);
+    let (low, high) = ((0..levels.len()).min_by(by_level)?, (0..levels.len()).max_by(by_level)?);
+    let (from, to) = (low.min(high), low.max(high));
+    Some(Drift { days: [start + from, start + to + few - 1], seen, shift: levels[to] - levels[from] })
 }
 
 /// log(exp(a) + exp(b)).
