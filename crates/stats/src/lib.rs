@@ -6,6 +6,7 @@
 //! | What is a value that may be missing, and which direction is better? | [`value`] |
 //! | Do two groups of runs differ, and by how much? | [`effect`], with [`rank`], [`intervals`], [`holm`] |
 //! | May more runs be made after a look at the result? | [`looks`] |
+//! | On which day did a metric change for good? Do machines agree? | [`course`], [`pooled`] |
 //!
 //! Values of a series are integers in its unit, and are stored as integers. The functions of comparisons take short
 //! lists of numbers and know nothing about schedulers; docs/statistics.md describes the method.
@@ -18,7 +19,6 @@ pub mod effect;
 pub mod holm;
 pub mod intervals;
 pub mod looks;
-
 mod packed_histogram;
 pub mod pooled;
 pub mod rank;

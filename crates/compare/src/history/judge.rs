@@ -159,7 +159,8 @@ fn series(rows: &[Row]) -> Vec<Coursed> {
     keys.iter().map(|key| Coursed::of(&of[key], &axis)).collect()
 }
 
-/// The place of each commit on the axis that machines share: the order of the days on which commits were first measured.
+/// The place of each commit on the axis that machines share: the order of the days on which commits were first
+/// measured.
 /// Units without a commit have the place of their day.
 fn axis(rows: &[Row]) -> BTreeMap<String, usize> {
     let mut first: Vec<(Option<u64>, &str, usize, String)> = Vec::new();

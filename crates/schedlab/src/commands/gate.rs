@@ -45,8 +45,8 @@ struct GateArgs {
     /// Only this metric; may be given more than once
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// The column of the file that holds this: date, commit, machine, workload, load, run, metric, unit, better or value
-    /// [default: the usual names]; may be given more than once
+    /// The column of the file that holds this: date, commit, machine, workload, load, run, metric, unit, better or
+    /// value [default: the usual names]; may be given more than once
     #[arg(long, value_name = "WHAT=NAME")]
     column: Vec<String>,
     /// The good direction of metrics that do not say it: lower, higher or neither, or METRIC=lower; may be given more
@@ -71,8 +71,8 @@ struct GateArgs {
     /// Write the series as JUnit XML into this file, too: those with a verdict of --fail-on fail [default: worse]
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Exit with 1 and name the changes if any has this verdict: worse, unclear (too few days), changed, better or same;
-    /// several with commas between
+    /// Exit with 1 and name the changes if any has this verdict: worse, unclear (too few days), changed, better or
+    /// same; several with commas between
     #[arg(long, value_name = "VERDICT[,...]", value_delimiter = ',', value_parser = gate::verdict)]
     fail_on: Vec<Verdict>,
     #[command(flatten)]

@@ -31,7 +31,10 @@ proptest! {
     }
 
     #[test]
-    fn what_was_seen_stays_seen_when_days_are_added(noise in prop::collection::vec(-0.02f64..0.02, 50), size in 0.03f64..0.3) {
+    fn what_was_seen_stays_seen_when_days_are_added(
+        noise in prop::collection::vec(-0.02f64..0.02, 50),
+        size in 0.03f64..0.3,
+    ) {
         let all = days(noise.iter().enumerate().map(|(i, e)| e + if i >= 25 { size } else { 0.0 }));
         for step in course(&all, RULES).steps {
             let then = course(&all[..=step.seen], RULES);
