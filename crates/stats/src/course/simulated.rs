@@ -74,8 +74,9 @@ fn history(kind: Kind, trial: u64) -> Vec<f64> {
         let part = day as f64 / DAYS as f64;
         let season = libm::sin(core::f64::consts::TAU * day as f64 / 365.0);
         let step = if day >= PLANTED { kind.step } else { 0.0 };
-        let level =
-            kind.day * normal(s.purpose("day"), i) + walk + kind.slope * part + kind.season * season + step;
+        let new = kind.day * of_shape(kind.shape, s.purpose("day"), i);
+        left = if let Shape::Fading = kind.shape { 0.8 * left + 0.6 * new } else { new };
+        let level = left + walk + kind.slope * part + kind.season * season + step;
         let mut runs: Vec<f64> =
             (0..RUNS).map(|run| level + kind.run * normal(s.purpose("run"), RUNS * i + run)).collect();
         runs.sort_by(f64::total_cmp);
@@ -174,12 +175,12 @@ fn drifts() -> (String, usize) {
     );
     let mut changes = 0;
     for (name, kind) in kinds {
-        let each_rule = ALL.map(|(_, rule)| alarms(kind, rule));
-        changes += each_rule[0];
-        let drifting =
-            each(kind, |values| !found(values).drifts.is_empty()).into_iter().filter(|d| *d).count();
-        text +=
-            &format!("| {name} | {} | {} | {} | {drifting} |\n", each_rule[0], each_rule[1], each_rule[2]);
+        let courses = each(kind, found);
+        let count = |is: fn(&Course) -> bool| courses.iter().filter(|c| is(c)).count();
+        let (changed, drifting) = (count(|c| !c.steps.is_empty()), count(|c| !c.drifts.is_empty()));
+        let [two, three] = [2.0, 3.0].map(|k| alarms(kind, Rule::Deviations(k)));
+        text += &format!("| {name} | {changed} | {two} | {three} | {drifting} |\n");
+        changes += changed;
     }
     (text, changes)
 }
