@@ -82,7 +82,12 @@ fn section(j: &Judged, of: &[&Series]) -> String {
         let place = places.iter().position(|p| p == at).unwrap_or(0) as f64;
         LEFT + (place + 0.5) / places.len() as f64 * (WIDTH - LEFT - RIGHT)
     };
-    let mut svg = y.lines(&first.unit);
+    // Machines have levels of their own: changes are compared, not machines.
+    let (caption, unit) = match of.len() {
+        1 => ("", first.unit.as_str()),
+        _ => ("percent of each machine's first level", ""),
+    };
+    let mut svg = y.lines(unit);
     for (end, anchor) in [(places.first(), "start"), (places.last(), "end")] {
         let Some(at) = end else { continue };
         let text = if at.date.is_empty() { &at.commit } else { &at.date };
@@ -103,7 +108,7 @@ fn section(j: &Judged, of: &[&Series]) -> String {
     }
     of.iter().enumerate().for_each(|(at, s)| svg += &course(s, &colour(at), &x, &y));
     format!(
-        "<section><h2>{0}</h2>\n<div class=\"key\">{key}</div>\n<figure>{1}</figure></section>\n",
+        "<section><h2>{0}</h2>\n<div class=\"key\">{key}</div>\n<figure><figcaption>{caption}</figcaption>{1}</figure></section>\n",
         escape(&name),
         drawing(&format!("the course of {name}"), &svg)
     )
@@ -126,7 +131,7 @@ fn course(s: &Series, class: &str, x: &dyn Fn(&At) -> f64, y: &Linear) -> String
         format!(
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"1.8\" style=\"fill:var(--own)\"><title>{}</title></circle>",
             x(&u.at),
-            y.at(u.mean),
+            y.at(u.mean * y.factor(s)),
             escape(&format!("{} {}: {}", s.machine, at_words(&u.at), value(u.mean, &s.unit)))
         )
     };
@@ -134,7 +139,7 @@ fn course(s: &Series, class: &str, x: &dyn Fn(&At) -> f64, y: &Linear) -> String
     for (i, level) in s.levels.iter().enumerate() {
         let to = s.levels.get(i + 1).map_or(s.units.len(), |next| next.from);
         let ends = [&s.units[level.from].at, &s.units[to - 1].at]
-            .map(|at| format!("{:.1},{:.1}", x(at), y.at(level.mean)));
+            .map(|at| format!("{:.1},{:.1}", x(at), y.at(level.mean * y.factor(s))));
         let _ = write!(out, "<polyline class=\"line {class}\" points=\"{}\"/>", ends.join(" "));
     }
     out + "</g>"
@@ -157,14 +162,20 @@ fn places(of: &[&Series]) -> Vec<At> {
 struct Linear {
     low: f64,
     high: f64,
+    /// Of several machines values are in percent of the first level.
+    of_several: bool,
 }
 
 impl Linear {
     fn of(series: &[&Series]) -> Option<Linear> {
-        let values = || series.iter().flat_map(|s| &s.units).map(|u| u.mean);
+        let of_several = series.len() > 1;
+        let values = || series.iter().flat_map(|s| s.units.iter().map(|u| u.mean * factor(of_several, s)));
         let (low, high) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
         let margin = (0.08 * (high - low)).max(0.01 * high.abs()).max(f64::MIN_POSITIVE);
-        Some(Linear { low: low - margin, high: high + margin })
+        Some(Linear { low: low - margin, high: high + margin, of_several })
+    }
+    fn factor(&self, s: &Series) -> f64 {
+        factor(self.of_several, s)
     }
     fn at(&self, value: f64) -> f64 {
         HEIGHT - BOTTOM - (value - self.low) / (self.high - self.low) * (HEIGHT - BOTTOM - TOP)
@@ -189,4 +200,10 @@ impl Linear {
         };
         all.map(tick).collect()
     }
+}
+
+/// What makes percent of the first level of a series' values; 1 for one machine, and where that level is not above 0.
+fn factor(of_several: bool, s: &Series) -> f64 {
+    let first = s.levels.first().map_or(0.0, |level| level.mean);
+    if of_several && first > 0.0 { 100.0 / first } else { 1.0 }
 }
