@@ -20,6 +20,7 @@ mod properties;
 #[cfg(test)]
 mod simulated;
 
+use crate::describe::{median_sorted, sorted};
 use crate::effect::ALPHA;
 use crate::intervals::TEstimate;
 use crate::rank::mann_whitney_p;
@@ -37,6 +38,12 @@ const RANKS: f64 = 1e-3;
 pub const FEWEST_DAYS: usize = 14;
 /// Days over which a drift's level is taken, at most.
 const END: usize = 10;
+/// A day may be so many deviations from the days before it.
+const WILD: f64 = 5.0;
+/// The standard deviation of normal noise in multiples of its median distance from the median.
+const NORMAL_MAD: f64 = 1.482_602_218_505_602;
+/// The part of a shift that matters below which noise is not believed.
+const QUARTER: f64 = 4.0;
 const NONE: f64 = f64::NEG_INFINITY;
 
 /// A day, or another unit of a history.
@@ -59,7 +66,7 @@ pub struct Rules {
 impl Rules {
     /// The least sum of squares: as if one day had been off by a quarter of a shift that matters.
     fn floor(self) -> f64 {
-        let off = self.matters / 4.0;
+        let off = self.matters / QUARTER;
         (off * off).max(f64::MIN_POSITIVE)
     }
 }
@@ -138,7 +145,8 @@ fn stretch(days: &[Day], rules: Rules) -> Stretch {
     let mut found = Stretch { step: None, drift: None };
     let mut year = 0.0;
     for (t, day) in days.iter().enumerate() {
-        filters.iter_mut().for_each(|f| f.push(day.value - days[0].value));
+        let value = tame(days, t, rules) - days[0].value;
+        filters.iter_mut().for_each(|f| f.push(value));
         year += day.year;
         if t + 1 < FEWEST_DAYS {
             continue;
@@ -163,6 +171,37 @@ fn stretch(days: &[Day], rules: Rules) -> Stretch {
         }
     }
     found
+}
+
+/// A day's value, no farther than [`WILD`] deviations from the days just before: one wild day would hide all changes
+/// smaller than itself. A change brings its days nearer one by one, and they are taken as they are within a week.
+fn tame(days: &[Day], t: usize, rules: Rules) -> f64 {
+    let before = band(&days[t.saturating_sub(FEWEST_DAYS)..t], rules);
+    before.map_or(days[t].value, |[low, high]| days[t].value.clamp(low, high))
+}
+
+/// The same when the days behind it are known, too: a wild day is far from both sides.
+fn tame_between(days: &[Day], t: usize, rules: Rules) -> f64 {
+    let before = band(&days[t.saturating_sub(FEWEST_DAYS)..t], rules);
+    let after = band(&days[t + 1..days.len().min(t + 1 + FEWEST_DAYS)], rules);
+    match (before, after) {
+        (Some(a), Some(b)) => days[t].value.clamp(a[0].min(b[0]), a[1].max(b[1])),
+        (Some([low, high]), None) | (None, Some([low, high])) => days[t].value.clamp(low, high),
+        (None, None) => days[t].value,
+    }
+}
+
+/// Where days like these lie; `None` if they are too few to tell.
+fn band(days: &[Day], rules: Rules) -> Option<[f64; 2]> {
+    if days.len() < FEWEST_DAYS / 2 {
+        return None;
+    }
+    let values: Vec<f64> = days.iter().map(|d| d.value).collect();
+    let middle = median_sorted(&sorted(&values));
+    let off: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+    let deviation = NORMAL_MAD * median_sorted(&sorted(&off));
+    let most = WILD * deviation.max(rules.matters / QUARTER);
+    Some([middle - most, middle + most])
 }
 
 fn filters() -> Vec<Filter> {
@@ -222,16 +261,22 @@ fn likeliest(by_day: &[f64]) -> usize {
 
 /// Day and size of the one change in these days, near day `about`.
 fn measured(days: &[Day], about: usize, rules: Rules) -> Option<Step> {
-    let (mut filters, floor) = (filters(), rules.floor());
-    days.iter().for_each(|day| filters.iter_mut().for_each(|f| f.push(day.value - days[0].value)));
-    let look = Look::of(&filters, floor);
-    let by_day = look.steps(&filters, days, floor);
+    let floor = rules.floor();
+    let filtered = |value: &dyn Fn(usize) -> f64| {
+        let mut filters = filters();
+        (0..days.len()).for_each(|t| filters.iter_mut().for_each(|f| f.push(value(t) - days[0].value)));
+        filters
+    };
+    let tamed = filtered(&|t| tame_between(days, t, rules));
+    let by_day = Look::of(&tamed, floor).steps(&tamed, days, floor);
     if by_day.iter().all(|v| *v == NONE) {
         return None;
     }
     let at = likeliest(&by_day);
     // With a further change that is not yet beyond chance the likeliest day may be that one's.
     let at = if at.abs_diff(about) * 4 > days.len() { about } else { at };
+    // Its size is that of the days as they were.
+    let filters = filtered(&|t| days[t].value);
     let fit = |f: &&Filter| f.still(floor) + SIZES.iter().map(|g| f.step(at, *g, floor)).fold(NONE, log_sum);
     let size = filters.iter().max_by(|a, b| fit(a).total_cmp(&fit(b)))?.size(at, floor);
     Some(Step { at, range: likely(&by_day, at), seen: at, size })

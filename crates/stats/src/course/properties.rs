@@ -50,6 +50,18 @@ fn one_wild_day_or_too_few_days_are_not_a_change() {
     let calm = |i: usize| 0.005 * f64::from((i * 7 % 11) as u8) / 11.0;
     let wild = course(&days((0..60).map(|i| calm(i) + if i == 30 { 0.5 } else { 0.0 })), RULES);
     assert_eq!(wild, Course::default());
+    // Nor does it hide one: the change is a tenth of the wild day.
+    let hidden = |i: usize| {
+        if i == 30 {
+            0.5
+        } else if i >= 50 {
+            0.05
+        } else {
+            0.0
+        }
+    };
+    let found = course(&days((0..80).map(|i| calm(i) + hidden(i))), RULES);
+    assert_eq!(found.steps.iter().map(|s| s.at).collect::<Vec<_>>(), [50]);
     let short = course(&days((0..13).map(|i| calm(i) + if i >= 7 { 0.5 } else { 0.0 })), RULES);
     assert_eq!(short, Course::default());
     assert_eq!(course(&[], RULES), Course::default());
