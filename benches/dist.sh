@@ -4,32 +4,29 @@
 # The result is dist/schedlab in target/HOST (rustc names the host); its `--version` ends in "dist, profile-guided)". Results must be
 # the same bytes (benches/same.sh holds them).
 # llvm-profdata must read the profiles of rustc's LLVM: rustup's component llvm-tools has it, or a package such as llvm-22.
-# With -d the executable, its manual pages and completions become a tarball and a package of Debian in target/HOST/dist. A build for
-# x86_64-unknown-linux-musl needs no library of the machine on which it runs. Each target of rustc is rustup's (rustup target add).
+# With -d the executable, its manual pages and completions become a tarball and a package of Debian in target/HOST/dist.
 # Exit code 0: built, with or without a profile, as said. 1: something failed. 2: wrong option.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
-guided=yes keep="" target_named="" packages=""
+guided=yes keep="" packages=""
 
 usage() {
     cat >&2 <<TEXT
-usage: benches/dist.sh [-p] [-d] [-k FOLDER] [-t TARGET]
+usage: benches/dist.sh [-p] [-d] [-k FOLDER]
   -p  plain: without a profile
   -d  also a tarball and a package of Debian (dpkg-deb)
   -k  keep the profiles in this folder
-  -t  for this target of rustc, without a profile: x86_64-unknown-linux-musl, aarch64-unknown-linux-gnu
   LLVM_PROFDATA names the llvm-profdata to use, CARGO_TARGET_DIR another folder than target.
 TEXT
     exit 2
 }
 
-while getopts pdk:t: option; do
+while getopts pdk: option; do
     case $option in
         p) guided="" ;;
         d) packages=yes ;;
         k) keep=$OPTARG ;;
-        t) target_named=$OPTARG guided="" ;;
         *) usage ;;
     esac
 done
@@ -37,7 +34,7 @@ shift $((OPTIND - 1))
 [ $# -eq 0 ] || usage
 cd "$here"
 target=${CARGO_TARGET_DIR:-$here/target}
-host=${target_named:-$(rustc -vV | sed -n 's/^host: //p')}
+host=$(rustc -vV | sed -n 's/^host: //p')
 major=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
 
 # With the target named, flags are not those of build scripts, which would write profiles of their own.
@@ -59,13 +56,7 @@ profdata() {
     return 1
 }
 
-# Runs the executable, by QEMU where it is of another architecture.
-built() {
-    case $host in
-        "$(uname -m)"-*) "$target/$host/dist/schedlab" "$@" ;;
-        *) "qemu-${host%%-*}" -L "/usr/${host%%-*}-linux-gnu" "$target/$host/dist/schedlab" "$@" ;;
-    esac
-}
+built() { "$target/$host/dist/schedlab" "$@"; }
 
 # A tarball and a package of Debian beside the executable.
 packaged() {
@@ -74,6 +65,7 @@ packaged() {
     arch=${host%%-*}
     name=schedlab-$version-${host#*-unknown-}-$arch
     tree=$(mktemp -d)
+    chmod 755 "$tree"
     mkdir -p "$tree/usr/bin" "$tree/usr/share/man/man1" "$tree/usr/share/doc/schedlab" "$tree/DEBIAN" \
         "$tree/usr/share/bash-completion/completions" "$tree/usr/share/zsh/vendor-completions" "$tree/usr/share/fish/vendor_completions.d"
     cp "$target/$host/dist/schedlab" "$tree/usr/bin/schedlab"
@@ -95,7 +87,7 @@ Package: schedlab
 Version: $version
 Architecture: $arch
 Maintainer: developers of schedlab <root@localhost>
-Depends: $(case $host in *musl) ;; *) echo "libc6 (>= 2.34)" ;; esac)
+Depends: libc6 (>= 2.34)
 Suggests: qemu-system-x86, linux-perf
 Section: devel
 Priority: optional
@@ -103,7 +95,6 @@ Description: laboratory for the Linux CPU scheduler
  One workload, run unchanged in a deterministic simulator, on the scheduler's own code on simulated machines, on the
  running kernel and on any kernel in a VM, and one comparison at the end.
 CONTROL
-    sed -i '/^Depends: $/d' "$tree/DEBIAN/control"
     dpkg-deb --root-owner-group --build "$tree" "$target/$host/dist/schedlab_${version}_$arch.deb" >/dev/null
     rm -rf "$tree"
     ls -l "$target/$host/dist/$name.tar.xz" "$target/$host/dist/schedlab_${version}_$arch.deb"

@@ -42,6 +42,24 @@ impl ErrorKind {
     }
 }
 
+/// How a sched_ext scheduler failed a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SchedulerFailure {
+    /// It did not get the tasks: the loader, the kernel or the machine does not take it.
+    Refused,
+    /// The kernel's watchdog threw it out: a task waited too long (`SCX_EXIT_ERROR_STALL`).
+    Stalled,
+    /// The kernel threw it out for another reason: its `enum scx_exit_kind`.
+    ThrownOut(i32),
+    /// It ended by itself before the run was over.
+    Left,
+    /// A program of BPF did what no program may.
+    Fault,
+    /// No simulated time passes under it.
+    StandsStill,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spot {
     /// The file, as the user named it.
@@ -91,6 +109,7 @@ struct Detail {
     message: String,
     spot: Option<Spot>,
     help: Option<String>,
+    scheduler: Option<SchedulerFailure>,
 }
 
 /// An error with its place and its remedy.
@@ -99,7 +118,8 @@ pub struct Error(Box<Detail>);
 
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Detail { kind, message: message.into(), spot: None, help: None }))
+        let (spot, help, scheduler) = (None, None, None);
+        Error(Box::new(Detail { kind, message: message.into(), spot, help, scheduler }))
     }
     pub fn input(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Input, message)
@@ -148,6 +168,14 @@ impl Error {
         self.0.spot.get_or_insert(spot);
         self
     }
+    /// Says how a sched_ext scheduler failed, unless the error does. A fault of this machine, or of ours, is not its.
+    #[must_use]
+    pub fn of_scheduler(mut self, failure: SchedulerFailure) -> Error {
+        if self.0.kind == ErrorKind::Input {
+            self.0.scheduler.get_or_insert(failure);
+        }
+        self
+    }
     /// Puts words before the message.
     #[must_use]
     pub fn context(mut self, words: impl fmt::Display) -> Error {
@@ -156,6 +184,10 @@ impl Error {
     }
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+    /// How a sched_ext scheduler failed, if that is the error.
+    pub fn scheduler(&self) -> Option<SchedulerFailure> {
+        self.0.scheduler
     }
     pub fn message(&self) -> &str {
         &self.0.message

@@ -54,7 +54,7 @@ pub use arena::{Arena, Id};
 pub use backend::{Backend, GuestMode, Origin};
 pub use count::{counted, each_once, is_zero, one_or, things};
 pub use cpuset::CpuSet;
-pub use error::{Error, ErrorKind, Result, Spot, Warning};
+pub use error::{Error, ErrorKind, Result, SchedulerFailure, Spot, Warning};
 pub use hash::content_hash;
 pub use natural::{Natural, natural};
 pub use random::Stream;

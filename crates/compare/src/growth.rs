@@ -3,6 +3,7 @@
 //! A cost is instructions of BPF a call, which the interpreter counts: a loop over CPUs is seen, whatever it costs in
 //! time. Calls are sums over all runs on a machine.
 
+use crate::stats::Verdict;
 use schedlab_record::Record;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,6 +35,17 @@ pub struct Operation {
     pub growth: Option<f64>,
     /// Whether they grow with the CPUs: by at least the square root of what the CPUs grow by.
     pub grows: bool,
+}
+
+impl Operation {
+    /// Its growth as a verdict: what grows with CPUs is worse; one size shows nothing.
+    pub fn verdict(&self) -> Verdict {
+        match self.growth {
+            None => Verdict::Unclear,
+            Some(_) if self.grows => Verdict::Worse,
+            Some(_) => Verdict::Same,
+        }
+    }
 }
 
 /// A scheduler's operations.
@@ -103,6 +115,8 @@ mod tests {
         assert!(!fixed.grows && fixed.growth == Some(1.7), "{fixed:?}");
         let once = operation("init", vec![point(8, 1, 200), point(64, 0, 0)]);
         assert!(!once.grows && once.growth.is_none(), "one size shows no growth: {once:?}");
+        let verdicts = [walks, fixed, once].map(|operation| operation.verdict());
+        assert_eq!(verdicts, [Verdict::Worse, Verdict::Same, Verdict::Unclear]);
     }
 
     #[test]

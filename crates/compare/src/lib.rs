@@ -13,6 +13,7 @@
 //! | take a metric's value out of a record | [`metrics`] |
 //! | group records into cells, cells into rows, rows into a table | [`comparison`] |
 //! | intervals, ranks, corrections, looks | [`stats`] |
+//! | read a history of many days and machines, and find its changes | [`history`] |
 //! | how much repeats of one build differ | [`noise`] |
 //! | which uncertain cost of a machine moves a result | [`uncertainty`] |
 //!
@@ -40,6 +41,7 @@ pub mod command_counters;
 pub mod comparison;
 pub mod cpu_profile;
 pub mod growth;
+pub mod history;
 pub mod knees;
 pub mod metrics;
 pub mod noise;

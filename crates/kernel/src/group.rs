@@ -9,6 +9,11 @@ pub const DEFAULT_SHARES: u64 = 1024;
 /// Default period of a quota (`default_cfs_period`; read in 6.1).
 pub const DEFAULT_PERIOD: Ns = Ns::ms(100);
 
+/// The shares for a cgroup v2 weight: 100 gives 1024, rounded (`cpu_weight_write_u64`, read in 6.1).
+pub fn shares_of_weight(weight: u64) -> u64 {
+    (weight * DEFAULT_SHARES + 50) / 100
+}
+
 /// A group and its tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupSpec {

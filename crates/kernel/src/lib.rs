@@ -16,7 +16,7 @@
 //! - *Variant* ([`variant`]): a named kernel of an experiment: a profile, features, tunables, attributes of tasks and
 //!   groups, and changes during the run. [`Variant::resolve`] makes kernels of it, or reports the error.
 //! - *Policy* and attributes ([`policy`]): the values of `sched_setattr` for a task. [`group`] has those of task
-//!   groups.
+//!   groups, and [`cpu_limit`] the words of container tools for them.
 //!
 //! # Layers
 //!
@@ -30,6 +30,7 @@
 
 // The crate is not published: a comment adds to its item's name.
 
+pub mod cpu_limit;
 pub mod distribution;
 pub mod docs;
 pub mod effect;

@@ -94,6 +94,11 @@ impl Scx {
         let command = self.command.trim();
         command.is_empty() || command == Scx::NONE
     }
+    /// The program's name: its file's, without the ending of an object.
+    pub fn name(&self) -> &str {
+        let file = self.words().map_or("", |(program, _)| program.rsplit('/').next().unwrap_or(program));
+        file.strip_suffix(".bpf.o").unwrap_or(file)
+    }
     /// Splits `command` into program and arguments.
     pub fn words(&self) -> Option<(&str, Vec<&str>)> {
         let mut words = self.command.split_whitespace();

@@ -6,12 +6,14 @@
 //!
 //! | output | module |
 //! | --- | --- |
-//! | a comparison for a terminal or a mail | [`table`], [`detail`], [`ranked`], [`normal`], [`lkml`], `sizes` |
+//! | a comparison for a terminal or a mail | [`table`], [`detail`], [`ranked`], [`normal`], [`lkml`], `sizes`,
+//! | | [`variants`] |
 //! | a comparison for a page or a program | [`markdown`], [`csv`], [`json`], [`junit`], [`html`], [`plot`] |
 //! | one run | [`run`], [`stat`], [`profile`], [`schedstat`] |
 //! | a run as its original printed it | [`schbench`], [`schbench2016`], [`mod@slice`] |
 //! | the runs of a store | [`runs`] |
 //! | results of searches | [`knee`], [`trial`] |
+//! | a history of many days | [`mod@gate`] |
 //! | judgements | [`validation`], [`changes`], [`predictions`], [`reports`] |
 //! | reference pages | [`features`], [`history`], [`migration`] |
 //!
@@ -43,6 +45,7 @@ pub mod csv;
 pub mod decisions;
 pub mod detail;
 pub mod features;
+pub mod gate;
 pub mod growth;
 mod heading;
 pub mod history;
@@ -78,6 +81,7 @@ pub mod tuned;
 pub mod uncertainty;
 mod usec;
 pub mod validation;
+pub mod variants;
 
 pub use usec::none_in as no_schbench;
 
@@ -128,6 +132,12 @@ pub const EXPORTERS: &[ReportForm] = &[
         "txt",
         &sizes::Sizes,
         "a column for each machine: metrics down, the change on each machine, at most 78 columns",
+    ),
+    row_of(
+        "variants",
+        "txt",
+        &variants::Variants,
+        "a row for each variant, a column for each metric, at most 78 columns",
     ),
     row_of("csv", "csv", &csv::Csv, "one line for each cell and metric"),
     row_of("json", "json", &json::Json, "schedlab/comparison/1, whole"),

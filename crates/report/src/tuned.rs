@@ -5,6 +5,7 @@ use crate::text::wrap;
 use schedlab_base::counted;
 use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::tuned::{Raced, Tuned};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Places of the race that are shown.
@@ -32,7 +33,9 @@ pub fn text(tuned: &Tuned, all: bool, out: &mut dyn Write) -> io::Result<()> {
         let (mark, metric, load, pairs) = (row.verdict.mark(), &row.metric, &row.load, row.pairs);
         writeln!(out, "{pct:>10} {mark}{interval}, {pairs} pairs: {metric}, {} {load}", row.workload)?;
     }
-    writeln!(out, "\nThe race, best first (not a result: who leads was lucky, too)")?;
+    if !tuned.race.is_empty() {
+        writeln!(out, "\nThe race, best first (not a result: who leads was lucky, too)")?;
+    }
     let shown = if all { tuned.race.len() } else { SHOWN };
     for Raced { setting, runs, change_pct } in tuned.race.iter().take(shown) {
         let pct = |pct: &Option<f64>| format!("{:>8}", pct.map_or_else(|| "?".to_owned(), change));
@@ -42,8 +45,10 @@ pub fn text(tuned: &Tuned, all: bool, out: &mut dyn Write) -> io::Result<()> {
     if tuned.race.len() > shown {
         writeln!(out, "  {} more: --all", tuned.race.len() - shown)?;
     }
-    for one in &tuned.left_out {
-        write!(out, "{}", wrap("left out: ", &format!("{}: {}", one.setting, one.why)))?;
+    let reasons: BTreeSet<&str> = tuned.left_out.iter().map(|one| one.why.as_str()).collect();
+    for why in reasons {
+        let of = tuned.left_out.iter().filter(|one| one.why == why).map(|one| one.setting.as_str());
+        write!(out, "{}", wrap("left out: ", &format!("{}: {why}", of.collect::<Vec<_>>().join(", "))))?;
     }
     Ok(())
 }

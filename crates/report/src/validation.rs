@@ -170,7 +170,7 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "{}", "-".repeat(WIDTH - 8))?;
     if all.discriminating.is_some() {
-        writeln!(out, "{:<38}{:>13}{:>19}", "metrics", "agree", "told apart")?;
+        writeln!(out, "{:<38}{:>13}{:>19}", "metrics", "agree", "distinguished")?;
     }
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
         write!(out, "{}", shares(&class.class, class.share, class.discriminating))?;
@@ -231,7 +231,7 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     }
     let (head, line) = match all.discriminating {
         None => ("", ""),
-        Some(_) => (" told apart | |", " --- | --- |"),
+        Some(_) => (" distinguished | |", " --- | --- |"),
     };
     writeln!(out, "\n| metrics | agree | |{head}\n| --- | --- | --- |{line}")?;
     let pct = |s: AgreementShare| s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));

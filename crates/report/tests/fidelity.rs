@@ -42,8 +42,8 @@ fn code() -> String {
         row(&a.class, a.share, b.share);
     }
     row("all", code.share, rules.share);
-    let told = |v: &Validation| v.discriminating.map(|d| d.by_some).unwrap_or_default();
-    row("told apart", told(&code), told(&rules));
+    let distinguished = |v: &Validation| v.discriminating.map(|d| d.by_some).unwrap_or_default();
+    row("distinguished", distinguished(&code), distinguished(&rules));
     for case in &code.cases {
         let same = rules.cases.iter().find(|c| c.name == case.name).map(|c| c.share).unwrap_or_default();
         row(&case.name, case.share, same);
@@ -68,14 +68,14 @@ fn scx() -> String {
     let mut row = |name: &str, share| text += &format!("| {name} | {} |\n", of(share));
     all.classes.iter().filter(|c| c.share.measured > 0).for_each(|c| row(&c.class, c.share));
     row("all", all.share);
-    row("told apart", all.discriminating.map(|d| d.by_some).unwrap_or_default());
+    row("distinguished", all.discriminating.map(|d| d.by_some).unwrap_or_default());
     text
 }
 
 /// README's headline.
 fn trust() -> String {
     let (guests, host, code) = (result("guests"), result("host"), result("code"));
-    let told = guests.discriminating.map(|d| d.by_some).unwrap_or_default();
+    let distinguished = guests.discriminating.map(|d| d.by_some).unwrap_or_default();
     format!(
         "- **{}** of {} metrics agree with real kernels (6.1 and 7.3) in guests of up to 16 CPUs, by {}; of those that a wrong\n  \
          scheduler would change, {}. On backend `code` {} of {} agree, by {}.\n\
@@ -83,7 +83,7 @@ fn trust() -> String {
         pct(guests.share),
         guests.share.measured,
         judged(&guests),
-        pct(told),
+        pct(distinguished),
         pct(code.share),
         code.share.measured,
         judged(&code),

@@ -29,12 +29,19 @@ const JOBS: &[(&str, &[Entry])] = &[
             commands::bench::ENTRY,
             commands::knee::ENTRY,
             commands::tune::ENTRY,
+            commands::limits::ENTRY,
             commands::new::ENTRY,
         ],
     ),
     (
         "Judge a change",
-        &[commands::trial::ENTRY, commands::bisect::ENTRY, commands::hunt::ENTRY, commands::validate::ENTRY],
+        &[
+            commands::trial::ENTRY,
+            commands::bisect::ENTRY,
+            commands::gate::ENTRY,
+            commands::hunt::ENTRY,
+            commands::validate::ENTRY,
+        ],
     ),
     (
         "Look into runs",

@@ -165,7 +165,8 @@ impl WindowOptions {
 /// The form in which a comparison is printed.
 #[derive(Args)]
 pub struct FormOptions {
-    /// Form of the result: table, detail, lkml, markdown, csv, ranked, or sizes (a column for each machine)
+    /// Form of the result: table, detail, lkml, markdown, csv, ranked, variants (a row for each
+    /// variant), or sizes (a column for each machine)
     #[arg(long, value_name = "FORM", default_value = "table", conflicts_with = "json")]
     format: String,
     /// The result as JSON (docs/formats.md)

@@ -50,7 +50,8 @@ pub struct ExperimentOptions {
     #[arg(long, hide_short_help = true)]
     uncertainty: bool,
     /// Simulations and deterministic guests side by side; all CPUs by default. Live runs are made one at a time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    // Workloads have parameters of that name, and some commands have both.
+    #[arg(id = "at_once", long = "jobs", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
     /// Where runs are stored; runs that are there already are not made again
     #[arg(long, value_name = "DIR", default_value = "runs")]
@@ -160,6 +161,10 @@ impl ExperimentOptions {
             [one] => Ok(Some(one.clone())),
             _ => Err(Error::input("schedulers are compared on one kernel").help("name one --kernel")),
         }
+    }
+    /// Takes the kernels out: a command makes its variants of them.
+    pub fn take_kernels(&mut self) -> Vec<String> {
+        each_once(&std::mem::take(&mut self.kernel))
     }
     /// Where runs are made.
     pub fn backend(&self) -> Backend {

@@ -125,7 +125,7 @@ fn repeat(run: Option<&UnderWay>, words: &[String], options: &[String]) -> Vec<S
 }
 
 /// A word, quoted for a shell if necessary.
-fn shell(word: &str) -> String {
+pub fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

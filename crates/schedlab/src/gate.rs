@@ -4,6 +4,7 @@ use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, counted};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps};
+use schedlab_compare::growth::{Growth, Operation};
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::make::exec::LEFT_OUT;
 use schedlab_report::number;
@@ -22,7 +23,11 @@ pub struct GateOptions {
     fail_on: Vec<Verdict>,
 }
 
-fn verdict(text: &str) -> Result<Verdict> {
+/// The verdict of that name.
+///
+/// # Errors
+/// When there is none.
+pub fn verdict(text: &str) -> Result<Verdict> {
     let known = VERDICTS.iter().find(|v| v.word() == text);
     known.copied().ok_or_else(|| Error::unknown("verdict", text, VERDICTS.iter().map(|v| v.word())))
 }
@@ -65,19 +70,37 @@ impl GateOptions {
             Vec::new()
         };
         failed.extend(gaps.iter().map(gap_words));
+        self.none_failed(&failed, &counted(all + gaps.len(), "row"))
+    }
+    /// Fails if the growth of an operation is one of the verdicts that were named.
+    ///
+    /// # Errors
+    /// Of the kind "a check failed", with the operations.
+    pub fn check_growth(&self, all: &[Growth]) -> Result<()> {
+        let operations = || all.iter().flat_map(|g| g.operations.iter().map(move |o| (&g.scheduler, o)));
+        let failed = operations().filter(|(_, operation)| self.fail_on.contains(&operation.verdict()));
+        let words = |(scheduler, operation): (&String, &Operation)| {
+            let times =
+                operation.growth.map(|by| format!(", {} times", number::three(by))).unwrap_or_default();
+            format!("{}: {scheduler}, {}{times}", operation.verdict().word(), operation.name)
+        };
+        let failed: Vec<String> = failed.map(words).collect();
+        self.none_failed(&failed, &counted(operations().count(), "operation"))
+    }
+    fn none_failed(&self, failed: &[String], of: &str) -> Result<()> {
         if failed.is_empty() {
             return Ok(());
         }
-        let verdicts: Vec<&str> = self.fail_on.iter().map(|v| v.word()).collect();
-        let text = format!(
-            "--fail-on {}: {} of {}\n    {}",
-            verdicts.join(","),
-            failed.len(),
-            counted(all + gaps.len(), "row"),
-            failed.join("\n    ")
-        );
-        Err(Error::new(ErrorKind::CheckFailed, text))
+        Err(failure(&self.fail_on, failed, of))
     }
+}
+
+/// The error of rows that have one of the verdicts `fail_on`, out of `all`.
+pub fn failure(fail_on: &[Verdict], failed: &[String], all: &str) -> Error {
+    let verdicts: Vec<&str> = fail_on.iter().map(|v| v.word()).collect();
+    let text =
+        format!("--fail-on {}: {} of {all}\n    {}", verdicts.join(","), failed.len(), failed.join("\n    "));
+    Error::new(ErrorKind::CheckFailed, text)
 }
 
 /// Fails if a load stood still under a variant and not under its baseline, whatever verdicts were named: no other

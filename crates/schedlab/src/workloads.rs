@@ -18,7 +18,7 @@ use schedlab_lab::ask::cell::Cell;
 use schedlab_lab::ask::code;
 use schedlab_lab::ask::state;
 use schedlab_lab::ask::variant_words::{self, Changes};
-use schedlab_lab::ask::{guests, variant_checks};
+use schedlab_lab::ask::{guests, scx, variant_checks};
 use schedlab_machine::Machine;
 use schedlab_machine::sysfs::HOST;
 use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, rtapp, spec};
@@ -200,6 +200,10 @@ impl RunPlace {
             let what = format!("--background {word} is for the simulator: a real kernel has its own");
             return Err(Error::input(what).help("leave it out, or add --backend sim"));
         }
+        let variant = match self.backend()? {
+            Backend::Vm | Backend::Host => scx::live(&variant, Path::new(""))?,
+            Backend::Sim | Backend::Code => variant,
+        };
         match self.backend()? {
             Backend::Vm => self.in_guest(spec, variant, load),
             Backend::Code => {
@@ -223,7 +227,8 @@ impl RunPlace {
                 if let Some(machine) = &self.machine {
                     return Err(simulated(&format!("--machine {machine}")));
                 }
-                if variant.kernel == RUNNING && !variant.is_plain() {
+                let besides = Variant { scx: None, ..variant.clone() };
+                if variant.kernel == RUNNING && !besides.is_plain() {
                     let text = format!(
                         "--feature and --tunable change simulated kernels, but '{}' is live",
                         variant.name

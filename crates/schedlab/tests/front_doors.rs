@@ -206,14 +206,15 @@ impl Helps {
         };
         self.known.entry(command.to_owned()).or_insert_with(ask).clone()
     }
-    /// The help for a command line: of the workload for `bench` and `knee`, of the subcommand where there are some.
+    /// The help for a command line: of the workload for `bench`, `knee` and `limits`, of the subcommand where there are
+    /// some.
     fn for_line(&mut self, words: &[String]) -> Option<String> {
         let help = self.of(&words[..1])?;
         let next = words.get(1).filter(|w| w.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
         let deeper = next.filter(|w| !w.starts_with('-')).filter(|w| {
             let listed =
                 help.lines().any(|l| l.strip_prefix("  ").is_some_and(|l| l.split(' ').next() == Some(w)));
-            ["bench", "knee"].contains(&words[0].as_str()) || help.contains("\nCommands:") && listed
+            ["bench", "knee", "limits"].contains(&words[0].as_str()) || help.contains("\nCommands:") && listed
         });
         deeper.and_then(|_| self.of(&words[..2])).or(Some(help))
     }

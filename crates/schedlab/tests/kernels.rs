@@ -93,12 +93,16 @@ fn a_workload_runs_under_the_smallest_scheduler() {
     let (code, out, said) = run(&lab, &words);
     assert_eq!(code, 0, "{said}");
     assert!(out.lines().any(|l| l.contains("fifo")), "{out}");
-    let records = std::process::Command::new("grep")
-        .args(["-rl", "schedlab_fifo", "runs"])
-        .current_dir(lab.path())
-        .output()
-        .unwrap();
-    assert!(!records.stdout.is_empty(), "a record names the scheduler that had the tasks");
+    for (word, why) in
+        [("schedlab_fifo", "the scheduler that had the tasks"), ("scx.event.", "the kernel's counters of it")]
+    {
+        let records = std::process::Command::new("grep")
+            .args(["-rl", word, "runs"])
+            .current_dir(lab.path())
+            .output()
+            .unwrap();
+        assert!(!records.stdout.is_empty(), "a record has {why}");
+    }
 }
 
 #[test]

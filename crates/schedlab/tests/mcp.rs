@@ -79,6 +79,12 @@ fn faults_are_answers_and_the_server_stays() {
     let option = server.call(3, "explain", &json!({"source": "--out=elsewhere"}));
     assert_eq!(option["isError"], true, "{option}");
     assert!(!lab.path().join("elsewhere").exists());
+    server.send(
+        r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"runs","arguments":"junk"}}"#,
+    );
+    assert_eq!(server.answer()["error"]["code"], -32602);
+    server.input.as_mut().unwrap().write_all(b"\xff\n").unwrap();
+    assert_eq!(server.answer()["error"]["code"], -32700);
     let history = server.call(4, "history", &json!({"what": "v6.5"}));
     assert_eq!(history["isError"], false, "{history}");
     assert!(server.end());

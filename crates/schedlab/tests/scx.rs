@@ -147,9 +147,15 @@ fn schedulers_come_and_go_in_the_middle_of_a_run() {
     assert!(changes * 5 > whole && changes * 5 < 2 * whole, "{changes} of {whole}");
     let ends = &found["changes"]["environment"]["scx.exit"];
     assert!(
-        ends.as_str().is_some_and(|ends| ends.starts_with("kind 64") && ends.ends_with("to the end")),
+        ends.as_str()
+            .is_some_and(|ends| ends.starts_with("schedlab_fifo: kind 64") && ends.ends_with("to the end")),
         "{ends}"
     );
+    // A verdict of a guest stands beside the records, not in them.
+    let facts = found["changes"]["environment"].as_object().unwrap();
+    assert!(!facts.contains_key("scx.verifier"), "{facts:?}");
+    let shown = lab.json(&["runs", "show", "--variant", "changes", "--backend", "code", "--json"]);
+    assert_eq!(shown["environment"]["scx.verifier"], "fifo: not asked; fifo: not asked", "{shown:.900}");
 }
 
 #[test]
@@ -171,6 +177,49 @@ fn explain_says_which_operation_put_a_task_where() {
     assert!(record["counters"]["scx.dsq.max.user"].is_null());
     // A kernel enables a scheduler in bypass mode.
     assert_eq!(of("scx.event.bypass_activate"), 1);
+}
+
+#[test]
+fn decisions_take_no_time_of_a_machine_on_which_events_do() {
+    let Some(lab) = lab() else { return };
+    let variant = |name: &str, scx: &str| format!("[[variant]]\nname = \"{name}\"\nkernel = \"7\"\n{scx}\n");
+    // A guest writes down its wakeups and switches, for 1.45 us each, and no decisions.
+    let experiment = |tasks: u32| {
+        format!(
+            "name = \"scx\"\nabout = \"a test\"\nmachine = \"icount-4\"\nbaseline = \"fair\"\nruns = 1\n\
+             metrics = [\"run_delay.p50\"]\n\
+             [workload]\nname = \"nanosleep\"\ntasks = {tasks}\nruntime = \"40ms\"\n{}{}{}",
+            variant("fair", ""),
+            variant("fifo", &format!("scx = \"{FIFO}\"")),
+            variant("vtime", &format!("scx = \"{VTIME}\"")),
+        )
+    };
+    let under = |store: &str, name: &str| {
+        let mut all = lab.records(store).into_iter();
+        all.find(|record| record["backend"] == "code" && record["variant"]["name"] == name).unwrap()
+    };
+    // Alone, a task waits and runs as long under each scheduler.
+    let (code, _, said) = made(&lab, &experiment(1));
+    assert_eq!(code, 0, "{said}");
+    let alone = |name: &str| {
+        let of = under("runs", name);
+        let least = |series: &str| of["series"][series]["min"].as_u64().unwrap();
+        (least("run_delay"), least("slice"), of["counters"]["wakeups"].as_u64().unwrap())
+    };
+    let fair = alone("fair");
+    assert!(fair.0 > 1_450 && fair.2 > 100, "{fair:?}");
+    assert_eq!((alone("fifo"), alone("vtime")), (fair, fair));
+    // What is kept of a run, and what is asked about it later, changes nothing of it.
+    lab.write("scx.toml", &experiment(12));
+    let line = "run scx.toml --backend code --quiet --variant fifo --out";
+    lab.run(&format!("{line} plain"), 0);
+    lab.run(&format!("{line} kept --keep-events"), 0);
+    assert!(under("plain", "fifo")["counters"]["scx.dsq.max.global"].as_u64() > Some(1));
+    for part in ["series", "counters", "tasks", "waits"] {
+        assert_eq!(under("plain", "fifo")[part], under("kept", "fifo")[part], "{part}");
+    }
+    // It makes the run again, and refuses another one than the stored.
+    lab.run("explain scx.toml --backend code --variant fifo --out plain", 0);
 }
 
 #[test]
@@ -279,8 +328,9 @@ fn a_spoiled_object_is_refused_or_ends_its_own_run_with_one_error() {
     assert!(ended.iter().all(|n| *n > 2), "some run, some are refused: {ended:?}");
 }
 
-/// A scheduler whose programs compare the runtime with a kernel, and one that asks for a function where nothing leads.
-const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/runtime.bpf.o");
+/// A scheduler whose programs compare the runtime with a kernel, and one that asks for a function without room for a
+/// jump to its programs: the image's synchronize_rcu() has nothing to do.
+pub const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/runtime.bpf.o");
 const NOWHERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/nowhere.bpf.o");
 
 #[test]
@@ -299,11 +349,48 @@ fn programs_see_a_kernels_maps_and_run_where_they_are_attached() {
         assert!(switches > 100, "sched_switch: {counters}");
         assert!(begins > 0 && begins == ends, "scx_tick begins and ends: {counters}");
         assert_eq!(of("bpf_preempt_disable"), 1, "bpf_scx_reg");
+        let woken = of("bpf_task_from_pid");
+        assert!(woken > 100 && woken == of("bpf_strlen"), "try_to_wake_up begins and ends: {counters}");
         // 4 groups of 4 senders and 4 receivers.
         assert!(of("bpf_cast_to_kern_ctx") >= 32, "sched_process_fork: {counters}");
         let environment = &record["environment"];
         assert_eq!(environment["scx.untraced"], "never (tp_btf/of_another_kernel)");
         assert_eq!(environment["scx.rings"], "ring: 3");
+    }
+}
+
+/// Callers of task_h_load(), a static function, keep values in registers that it does not change.
+#[test]
+fn programs_at_a_static_function_change_nothing() {
+    let Some(lab) = lab() else { return };
+    let object = std::fs::read(RUNTIME).unwrap();
+    let variant = |name: &str, place: &[u8; 18]| {
+        let usual = b"fentry/bpf_scx_reg";
+        let mut own = object.clone();
+        let places: Vec<usize> = (0..own.len() - 18).filter(|at| own[*at..].starts_with(usual)).collect();
+        places.iter().for_each(|at| own[*at..at + 18].copy_from_slice(place));
+        std::fs::write(lab.path().join(format!("{name}.bpf.o")), own).unwrap();
+        let scx = format!("{name}.bpf.o ops.flags=SCX_OPS_SWITCH_PARTIAL");
+        format!("[[variant]]\nname = \"{name}\"\nkernel = \"7\"\nscx = \"{scx}\"\n")
+    };
+    let variants = [
+        variant("elsewhere", b"fentry/bpf_scx_reg"),
+        variant("begin", b"fentry/task_h_load"),
+        variant("end", b"fexit/task_h_load\0"),
+    ];
+    let experiment = format!(
+        "name = \"static\"\nabout = \"a test\"\nmachine = \"nodes-2x4\"\nbaseline = \"elsewhere\"\nruns = 1\n\
+         metrics = [\"migrations\"]\n[workload]\nname = \"forks\"\nparents = 12\nruntime = \"200ms\"\n{}",
+        variants.concat()
+    );
+    let (code, _, said) = made(&lab, &experiment);
+    assert_eq!(code, 0, "{said}");
+    let [elsewhere, begin, end] = ["elsewhere", "begin", "end"].map(|name| counters(&lab, name).remove(0));
+    for there in [begin, end] {
+        assert!(count(&there, "scx.kfunc.bpf_preempt_disable") > 100, "{there}");
+        for counter in ["migrations", "wakeups"] {
+            assert_eq!(count(&there, counter), count(&elsewhere, counter), "{counter}");
+        }
     }
 }
 
@@ -337,7 +424,7 @@ fn a_program_for_a_function_that_leads_nowhere_is_refused() {
     let Some(lab) = lab() else { return };
     let (code, _, said) = run(&lab, NOWHERE);
     assert!(
-        code == 2 && said.contains("program nowhere can't be attached to fentry/try_to_wake_up"),
+        code == 2 && said.contains("program nowhere can't be attached to fentry/synchronize_rcu"),
         "{said}"
     );
 }

@@ -3,7 +3,7 @@
 //! throws it out.
 
 use crate::common::{Lab, texts};
-use crate::scx::{FIFO, lab};
+use crate::scx::{FIFO, RUNTIME, lab};
 use schedlab_base::content_hash;
 use schedlab_kernels::cache;
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn the_suite_compares_a_scheduler_with_fair_and_says_which_loads_it_does_not_las
     // Whoever is first keeps the CPU.
     assert!(row("task.hog.cpu_time") > 50.0 && row("task.urgent.cpu_time") < -50.0, "{found:.800}");
     lab.says(&with(&["--scx", WATCHED]), 2, &[STALL]);
-    lab.says(&with(&["--scx", "lazy.bpf.o slise=5"]), 2, &["slise"]);
+    lab.says(&with(&["--scx", "lazy.bpf.o slise=5"]), 2, &["lazy.bpf.o: ", "'slise'"]);
     lab.says(
         &with(&["--scx", "lazy.bpf.o", "--scx", "./lazy.bpf.o"]),
         2,
@@ -88,6 +88,18 @@ fn the_growth_of_operations_has_a_column_for_each_size() {
     let (few, many) = (point(0, "calls"), point(1, "calls"));
     assert!(many > 3 * few && many < 5 * few, "{few} {many}");
     assert_eq!(row("enqueue")[0], (point(0, "instructions") / few).to_string(), "{out}");
+    let with = |more: &[&'static str]| [&words[..], more].concat();
+    lab.ok(&with(&["--fail-on", "worse"]));
+    lab.says(&with(&["--fail-on", "same"]), 1, &["--fail-on same: ", "same: fifo, enqueue, 1.00 times"]);
+    for more in [&["--junit", "a.xml"][..], &["--plot", "a.svg"], &["--print", "work"], &["--metric", "work"]]
+    {
+        lab.says(&with(more), 2, &["--growth", more[0]]);
+    }
+    lab.says(
+        &with(&["--backend", "vm"]),
+        2,
+        &["--growth counts instructions of BPF, and backend vm does not"],
+    );
 }
 
 #[test]
@@ -110,6 +122,19 @@ fn a_hunt_finds_what_a_scheduler_does_not_last_and_who_waits() {
     let row = &wait["confirmed"][0];
     assert_eq!((row["metric"].as_str(), row["verdict"].as_str()), (Some("run_delay.longest"), Some("worse")));
     assert!(row["variant_mean"].as_f64().is_none_or(|long| long > 100e6), "{row}");
+}
+
+#[test]
+fn a_program_that_goes_wrong_is_a_failure_of_a_hunt() {
+    let Some(lab) = lab() else { return };
+    let wrong = format!("{RUNTIME} fault=1");
+    let found = lab.json(&["hunt", "--machine", "smp-2", "--evals", "2", "--json", "-q", "--scx", &wrong]);
+    let one = &found["found"][0];
+    assert_eq!(one["class"], "failure", "{found:.900}");
+    assert!(one["fails"].as_str().unwrap().contains("BPF program enqueue"), "{one}");
+    // What is refused at load is refused before the search.
+    let unfit = format!("{RUNTIME} expected=7 run:fails=");
+    lab.says(&["hunt", "--machine", "smp-2", "--evals", "2", "-q", "--scx", &unfit], 2, &["fails returns"]);
 }
 
 #[test]

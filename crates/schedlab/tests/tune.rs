@@ -29,8 +29,7 @@ fn a_setting_that_helps_wins_and_is_written() {
     let tried = ["timer_slack_ns=0", "timer_slack_ns=100000", "policy=batch", "NO_PLACE_LAG", "slice=1ms"];
     let options = tried.map(|word| format!("--try {word}")).join(" ");
     let found = tuned(&lab, &options);
-    let winner = found["winner"].as_str().unwrap();
-    assert!(winner.contains("timer_slack_ns=0"), "{found}");
+    assert_eq!(found["winner"], "timer_slack_ns=0", "{found}");
     assert_eq!(found["race"].as_array().unwrap().len(), tried.len());
     let worst = found["race"].as_array().unwrap().last().unwrap();
     assert_eq!(worst["setting"], "timer_slack_ns=100000", "{found}");
@@ -55,6 +54,17 @@ fn a_command_is_tuned_on_the_running_kernel() {
     assert_eq!(found["metrics"][0], "command.elapsed");
     let written = lab.path().join("best.sh");
     assert_eq!(found["winner"].is_string(), written.exists(), "{found}");
+}
+
+#[test]
+fn a_setting_under_which_the_command_fails_is_left_out() {
+    let lab = Lab::new();
+    // chrt prints the policy of the process that it is asked about: the shell's own.
+    let fails = "chrt -p $$ | grep -q SCHED_BATCH && exit 3; exit 0";
+    let words = ["tune", "--json", "--try", "policy=batch", "--try", "nice=1", "--", "sh", "-c", fails];
+    let found: Value = serde_json::from_str(&lab.ok(&words)).unwrap();
+    assert_eq!(found["left_out"][0]["setting"], "policy=batch", "{found}");
+    assert!(found["confirmed"].as_array().unwrap().iter().all(|row| row["variant"] == "nice=1"), "{found}");
 }
 
 #[test]

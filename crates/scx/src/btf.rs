@@ -226,6 +226,10 @@ impl Btf {
     pub fn find(&self, name: &str, kind: Kind) -> Option<u32> {
         self.alike(essential(name)).find(|id| self.kind(*id) == kind && self.name(*id) == name)
     }
+    /// Names of functions.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        self.ids().filter(|id| self.kind(*id) == Kind::Func).map(|id| self.name(id))
+    }
     pub fn func(&self, name: &str) -> Option<u32> {
         self.find(name, Kind::Func)
     }

@@ -81,6 +81,9 @@ pub enum Target {
     /// A function of the kernel: when it begins, and when it has returned.
     Entry(String),
     Exit(String),
+    /// The same, for a program that gets registers.
+    Probe(String),
+    ReturnProbe(String),
 }
 
 impl std::fmt::Display for Target {
@@ -90,6 +93,8 @@ impl std::fmt::Display for Target {
             Target::Tracepoint(name) => write!(f, "tp_btf/{name}"),
             Target::Entry(name) => write!(f, "fentry/{name}"),
             Target::Exit(name) => write!(f, "fexit/{name}"),
+            Target::Probe(name) => write!(f, "kprobe/{name}"),
+            Target::ReturnProbe(name) => write!(f, "kretprobe/{name}"),
         }
     }
 }

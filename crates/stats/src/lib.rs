@@ -7,18 +7,21 @@
 //! | Do two groups of runs differ, and by how much? | [`effect`], with [`rank`], [`intervals`], [`holm`] |
 //! | May more runs be made after a look at the result? | [`looks`] |
 //! | Which of many settings is best? | [`race`] |
+//! | On which day did a metric change for good? Do machines agree? | [`course`], [`pooled`] |
 //!
 //! Values of a series are integers in its unit, and are stored as integers. The functions of comparisons take short
 //! lists of numbers and know nothing about schedulers; docs/statistics.md describes the method.
 //!
 //! Every event adds values here and every comparison draws thousands of samples, so this crate is optimised fully.
 
+pub mod course;
 pub mod describe;
 pub mod effect;
 pub mod holm;
 pub mod intervals;
 pub mod looks;
 mod packed_histogram;
+pub mod pooled;
 pub mod race;
 pub mod rank;
 pub mod series;

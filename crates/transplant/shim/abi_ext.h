@@ -98,10 +98,15 @@ struct img_bpf_trace {
 	void *tracepoint;		/* a struct tracepoint; NULL: the function is meant */
 	const char *function;
 	int after;			/* 1: when the function returns, whose result is one more argument */
+	int registers;			/* 1: its context are the registers, as of a kprobe */
 	unsigned int nr;		/* arguments */
 	unsigned char bytes[12];	/* of each */
 };
 int img_bpf_trace(const struct img_bpf_trace *trace);	/* its number; EOPNOTSUPP: nothing leads there */
+/* From now on the function leads to programs: its code calls img_bpf_enters() and img_bpf_leaves() with this number. */
+int img_bpf_hook(const char *function);
+int img_bpf_enters(int hook, const unsigned long long *arguments, unsigned int nr);
+void img_bpf_leaves(int hook, const unsigned long long *arguments, unsigned int nr, unsigned long long result);
 void img_bpf_untrace(int number);
 void img_bpf_types(const struct img_bpf_type *types, unsigned int nr);	/* never freed */
 void img_bpf_arena_begins(int map, unsigned long bytes);	/* its first bytes are the program's variables */

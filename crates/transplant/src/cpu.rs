@@ -138,6 +138,11 @@ impl Cpu {
             kicked: false,
         }
     }
+    /// Time with a task, up to `now`.
+    pub fn busy_until(&self, now: u64) -> u64 {
+        let stay = if self.current == Current::Idle { 0 } else { now.saturating_sub(self.since) };
+        self.busy_ns + stay
+    }
     /// When the next interrupt is due.
     #[inline]
     pub fn irq_due(&self) -> u64 {

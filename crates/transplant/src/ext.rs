@@ -12,7 +12,7 @@ use crate::ext_account::{Account, Events};
 use crate::ext_maps::{self, Shape};
 use crate::ext_place;
 use crate::load::{Image, checked};
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSymbol, SymbolKind};
 use schedlab_base::{CpuId, Error, Result};
 use schedlab_scx::broker::Entry;
 use schedlab_scx::btf::{Btf, Item, Kind, ResultKind};
@@ -80,6 +80,7 @@ functions! {
     img_bpf_program_run(c_int, *mut c_void) -> c_longlong;
     img_bpf_helper_at(c_uint) -> *const c_void;
     img_bpf_trace(*const RawTrace) -> c_int;
+    img_bpf_hook(*const c_char) -> c_int;
     img_bpf_untrace(c_int);
     img_bpf_place() -> *const RawInsn;
     img_bpf_room(c_ulong) -> *mut c_void;
@@ -107,6 +108,8 @@ pub(crate) struct Loaded {
     pub(crate) functions: Functions,
     /// The image's functions and variables by name.
     pub(crate) symbols: HashMap<String, usize>,
+    /// Bytes of its functions, by address.
+    pub(crate) sizes: HashMap<usize, usize>,
     /// By the scheduler's numbers.
     programs: Vec<c_int>,
     pub(crate) shapes: Vec<Shape>,
@@ -134,13 +137,16 @@ fn text(words: &str) -> *const c_char {
     CString::new(words).unwrap_or_default().into_raw().cast_const()
 }
 
-/// Addresses of the image's functions and variables, of static ones, too.
-fn symbols(object: &Path, base: usize) -> Result<HashMap<String, usize>> {
+/// Addresses of the image's functions and variables, of static ones, too; and bytes of functions.
+fn symbols(object: &Path, base: usize) -> Result<(HashMap<String, usize>, HashMap<usize, usize>)> {
     let bytes = std::fs::read(object).map_err(|e| Error::io(object, "read", &e))?;
     let wrong = |e: object::Error| Error::internal(format!("{}: {e}", object.display()));
     let file = object::File::parse(&*bytes).map_err(wrong)?;
-    let defined = file.symbols().filter(|s| s.is_definition());
-    Ok(defined.filter_map(|s| Some((s.name().ok()?.to_owned(), base + s.address() as usize))).collect())
+    let defined = || file.symbols().filter(|s| s.is_definition());
+    let place = |s: &object::Symbol<'_, '_>| base + s.address() as usize;
+    let sizes = defined().filter(|s| s.kind() == SymbolKind::Text).map(|s| (place(&s), s.size() as usize));
+    let sizes = sizes.collect();
+    Ok((defined().filter_map(|s| Some((s.name().ok()?.to_owned(), place(&s)))).collect(), sizes))
 }
 
 struct Loading<'a> {
@@ -166,9 +172,11 @@ impl Loaded {
         let functions = Functions::of(image)
             .map_err(|_| Error::input("the image has no sched_ext").help("take a kernel of 6.12 or later"))?;
         ext_place::asked_by(functions.img_bpf_place);
+        let (symbols, sizes) = symbols(object, image.base)?;
         Ok(Loaded {
             functions,
-            symbols: symbols(object, image.base)?,
+            symbols,
+            sizes,
             programs: Vec::new(),
             shapes: Vec::new(),
             called: BTreeMap::new(),

@@ -65,6 +65,7 @@ pub struct RawTrace {
     pub tracepoint: *const c_void,
     pub function: *const c_char,
     pub after: c_int,
+    pub registers: c_int,
     pub nr: c_uint,
     pub bytes: [u8; 12],
 }

@@ -5,7 +5,7 @@
 //! are those of the image's BTF. They go with the scheduler, so they are read before it is taken off.
 
 use crate::ext::Functions;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, SchedulerFailure};
 use schedlab_record::Findings;
 use schedlab_scx::btf::{Btf, Kind};
 use std::cell::RefCell;
@@ -33,10 +33,10 @@ pub struct Account {
     pub sent: Vec<(String, u64)>,
 }
 
-/// What errors say of a scheduler that the kernel threw out, and of a program that left or took it off.
-pub const NOT_LASTING: [&str; 3] = ["did not last", "has left before the run was over", "has taken it off"];
-/// `SCX_EXIT_UNREG`: its own side has taken it off.
+/// `enum scx_exit_kind`: its own side has taken it off; it has ended itself by `scx_bpf_exit()`; the watchdog.
 const EXIT_UNREG: i32 = 64;
+const EXIT_UNREG_BPF: i32 = 65;
+const EXIT_ERROR_STALL: i32 = 1026;
 
 impl Account {
     /// Whether it had the tasks to the end: else they ran under the kernel's own classes.
@@ -48,12 +48,17 @@ impl Account {
             return Ok(());
         }
         let words = if self.message.is_empty() { &self.reason } else { &self.message };
-        Err(Error::input(format!("scheduler {} {}: {} ({words})", self.name, NOT_LASTING[0], self.reason))
+        let failure = match self.exit_kind {
+            EXIT_UNREG_BPF => SchedulerFailure::Left,
+            EXIT_ERROR_STALL => SchedulerFailure::Stalled,
+            kind => SchedulerFailure::ThrownOut(kind),
+        };
+        Err(Error::input(format!("scheduler {} did not last: {} ({words})", self.name, self.reason))
+            .of_scheduler(failure)
             .help("from there on the tasks ran under the fair class: this is not a run of the scheduler"))
     }
-    /// Into a record: counters by operation and by the kernel's function, and how it ended. A second scheduler of the
-    /// run adds to the counters, and to the words of the first.
-    pub(crate) fn report_in(&self, found: &mut Findings) {
+    /// Into a record: counters by operation and by the kernel's function, added to those of another scheduler.
+    pub(crate) fn count_in(&self, found: &mut Findings) {
         let ops = self.ops.iter().flat_map(|(name, calls, executed)| {
             [(format!("scx.calls.{name}"), *calls), (format!("scx.instructions.{name}"), *executed)]
         });
@@ -63,6 +68,9 @@ impl Account {
             *found.counters.entry(name).or_default() += n;
         }
         found.counters.insert("scx.exit_kind".to_owned(), self.exit_kind.unsigned_abs().into());
+    }
+    /// How it ended, for a record; and what rarely is.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let exit = match self.exit_kind {
             0 => "it has run to the end".to_owned(),
             kind => format!("kind {kind}, code {}: {}", self.exit_code, self.reason),
@@ -70,13 +78,8 @@ impl Account {
         let sent = self.sent.iter().map(|(name, entries)| format!("{name}: {entries}"));
         let sent = sent.collect::<Vec<_>>().join(", ");
         let rare = [("scx.untraced", self.untraced.join(", ")), ("scx.rings", sent)];
-        let rare = rare.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (*name, value));
-        let always = [("scx.ops", &self.name), ("scx.exit", &exit), ("scx.said", &self.message)];
-        for (name, value) in always.into_iter().chain(rare) {
-            let words = found.environment.entry(name.to_owned()).or_default();
-            let between = if words.is_empty() || value.is_empty() { "" } else { ", then " };
-            words.push_str(&format!("{between}{value}"));
-        }
+        let always = [("scx.exit", exit), ("scx.said", self.message.clone())];
+        always.into_iter().chain(rare.into_iter().filter(|(_, value)| !value.is_empty())).collect()
     }
 }
 
@@ -118,23 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_scheduler_adds_to_the_first() {
-        let one = |name: &str, n| Account {
-            name: name.to_owned(),
-            exit_kind: if n > 1 { 0 } else { EXIT_UNREG },
-            reason: "unregistered from user space".to_owned(),
-            ops: vec![("enqueue".to_owned(), n, 10 * n)],
-            events: vec![("reenq_immed".to_owned(), n)],
-            ..Account::default()
+    fn an_end_before_the_runs_has_the_kernels_kind() {
+        let of = |exit_kind| {
+            let account = Account { exit_kind, ..Account::default() };
+            account.has_lasted().err().and_then(|e| e.scheduler())
         };
-        let mut found = Findings::default();
-        one("a", 1).report_in(&mut found);
-        one("b", 2).report_in(&mut found);
-        let of = |name: &str| found.counters[name];
-        assert_eq!((of("scx.calls.enqueue"), of("scx.instructions.enqueue")), (3, 30));
-        assert_eq!((of("scx.event.reenq_immed"), of("scx.exit_kind")), (3, 0));
-        assert_eq!(found.environment["scx.ops"], "a, then b");
-        let exit = "kind 64, code 0: unregistered from user space, then it has run to the end";
-        assert_eq!(found.environment["scx.exit"], exit);
+        assert_eq!([0, EXIT_UNREG].map(of), [None, None]);
+        assert_eq!(of(1026), Some(SchedulerFailure::Stalled));
+        assert_eq!(of(1025), Some(SchedulerFailure::ThrownOut(1025)));
+        assert_eq!(of(65), Some(SchedulerFailure::Left));
     }
 }

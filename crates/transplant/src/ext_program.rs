@@ -5,10 +5,9 @@
 
 use crate::engine::Engine;
 use crate::ext::{Enabled, Given, Loaded, enable};
-use crate::ext_account::NOT_LASTING;
 use crate::run::start;
-use schedlab_base::{CpuId, Error, Result, TaskId, Warning};
-use schedlab_record::Findings;
+use schedlab_base::{CpuId, Error, Result, SchedulerFailure, TaskId, Warning};
+use schedlab_scx::broker::sysfs::Group;
 use schedlab_scx::broker::{self, Attach, Errno, Outcome, Refusal, Request, Wake};
 use schedlab_scx::btf::Btf;
 use schedlab_scx::object::whole;
@@ -57,7 +56,9 @@ pub(crate) fn run<'m>(
     object: &Path,
     runs_up: RunsUp<'_, 'm>,
 ) -> Result<(Enabled, Outcome)> {
-    let request = Request { start_ns: engine.kernel_time(engine.now), ..program.request };
+    let mut request = Request { start_ns: engine.kernel_time(engine.now), ..program.request };
+    request.tree.put_functions(program.btf.functions());
+    groups(engine).iter().for_each(|group| request.tree.put_group(group));
     let mut far = Far {
         engine,
         object,
@@ -70,7 +71,9 @@ pub(crate) fn run<'m>(
         is_over: false,
     };
     let outcome = broker::run(&request, &mut far)?;
-    if !far.is_over && far.failed.is_none() && far.enabled.is_some() {
+    if let Some(enabled) = far.enabled.as_ref().filter(|_| !far.is_over && far.failed.is_none()) {
+        // A program often leaves because the kernel has thrown its scheduler out.
+        enabled.account().has_lasted()?;
         return Err(has_left(&request, &outcome));
     }
     match (far.failed, far.enabled) {
@@ -80,15 +83,43 @@ pub(crate) fn run<'m>(
     }
 }
 
+/// Files of a group that are shown.
+const GROUP_FILES: [&str; 5] = ["cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.max", "cpu.max.burst"];
+
+/// The machine's groups, as the kernel has them.
+fn groups(engine: &mut Engine<'_>) -> Vec<Group> {
+    let numbers = engine.groups.iter().zip(&engine.quotas.paths);
+    let one = |(number, path): (&i32, &String)| {
+        let file = |name: &&str| Some(((*name).to_owned(), engine.kernel.group_file(*number, name)?));
+        // The image counts groups from 0, the kernel's ids from 1.
+        Group {
+            path: path.clone(),
+            id: *number as u64 + 1,
+            files: GROUP_FILES.iter().filter_map(file).collect(),
+        }
+    };
+    numbers.map(one).collect()
+}
+
 /// The tasks would run under the fair class from there on.
 fn has_left(request: &Request, outcome: &Outcome) -> Error {
     let said = last_words(outcome, 6);
     if outcome.was_killed {
         let (program, seconds) = (request.program.display(), request.patience.as_secs());
         let text = format!("{program} has let no simulated time pass in {seconds} s, and was ended{said}");
-        return Error::input(text).help("a scheduler's program sleeps or waits between its decisions");
+        return Error::input(text)
+            .of_scheduler(SchedulerFailure::StandsStill)
+            .help("a scheduler's program sleeps or waits between its decisions");
     }
-    Error::input(format!("{} {} ({}){said}", request.program.display(), NOT_LASTING[1], outcome.status))
+    let (program, status) = (request.program.display(), &outcome.status);
+    Error::input(format!("{program} has left before the run was over ({status}){said}"))
+        .of_scheduler(SchedulerFailure::Left)
+        .help("a scheduler's program stays until it gets SIGINT")
+}
+
+fn taken_off(scheduler: &str) -> Error {
+    Error::input(format!("the program of scheduler {scheduler} has taken it off before the run was over"))
+        .of_scheduler(SchedulerFailure::Left)
         .help("a scheduler's program stays until it gets SIGINT")
 }
 
@@ -113,7 +144,9 @@ fn attaches_nothing(request: &Request, outcome: &Outcome) -> Error {
         let seconds = request.patience.as_secs();
         let text =
             format!("{} has attached no scheduler in {seconds} s, and was ended", request.program.display());
-        return Error::input(text).help("it loads and attaches a scheduler, and stays until it gets SIGINT");
+        return Error::input(text)
+            .of_scheduler(SchedulerFailure::Refused)
+            .help("it loads and attaches a scheduler, and stays until it gets SIGINT");
     }
     let refused: Vec<String> =
         outcome.refused_bpf.keys().chain(outcome.refused_calls.keys()).cloned().collect();
@@ -129,11 +162,11 @@ fn attaches_nothing(request: &Request, outcome: &Outcome) -> Error {
         }
         false => format!("it asked in vain for {}", refused.join(", ")),
     };
-    Error::input(text).help(remedy)
+    Error::input(text).of_scheduler(SchedulerFailure::Refused).help(remedy)
 }
 
-/// Into a record: what the program said last, and what it was refused.
-pub(crate) fn report_in(outcome: &Outcome, found: &mut Findings) {
+/// What the program said last, and what it was refused, for a record.
+pub(crate) fn facts(outcome: &Outcome) -> [(&'static str, String); 4] {
     let last = |bytes: &[u8]| last_lines(bytes, 12).join("\n");
     // What the machine does not have was not refused.
     let refused = outcome.refused.keys().filter(|(_, why)| *why != Refusal::Absent);
@@ -143,17 +176,19 @@ pub(crate) fn report_in(outcome: &Outcome, found: &mut Findings) {
     });
     let others = outcome.refused_bpf.keys().chain(outcome.refused_calls.keys());
     let refused: Vec<String> = refused.chain(others.cloned()).take(MOST_REFUSED).collect();
-    let facts = [
+    [
         ("scx.output", last(&outcome.output)),
         ("scx.errors", last(&outcome.errors)),
         ("scx.status", outcome.status.to_string()),
         ("scx.refused", refused.join(", ")),
-    ];
-    found.environment.extend(facts.map(|(name, value)| (name.to_owned(), value)));
-    if !outcome.clock_is_simulated {
-        let text = "this machine does not let a program be traced: the scheduler's program read the machine's own clock";
-        found.warnings.push(Warning::new("scx.clock", text));
-    }
+    ]
+}
+
+/// What a reader of the record must know of it.
+pub(crate) fn warning(outcome: &Outcome) -> Option<Warning> {
+    let text =
+        "this machine does not let a program be traced: the scheduler's program read the machine's own clock";
+    (!outcome.clock_is_simulated).then(|| Warning::new("scx.clock", text))
 }
 
 /// Maps a map's file, for good: where its lines are charged, if they are. `None`: that fails.
@@ -205,7 +240,7 @@ impl Far<'_, '_> {
     /// An error ends the run, when the program has heard of it.
     fn fails<T>(&mut self, done: Result<T>) -> std::result::Result<T, Errno> {
         done.map_err(|e| {
-            self.failed = Some(e);
+            self.failed = Some(e.of_scheduler(SchedulerFailure::Refused));
             Errno(libc::EINVAL)
         })
     }
@@ -272,13 +307,10 @@ impl broker::Kernel for Far<'_, '_> {
     fn detach(&mut self) {
         if let Some(enabled) = &self.enabled {
             self.engine.finish_verbs();
+            let account = enabled.account();
             enabled.disable(self.engine);
             if !self.is_over && self.failed.is_none() {
-                let name = enabled.account().name;
-                let text =
-                    format!("the program of scheduler {name} {} before the run was over", NOT_LASTING[2]);
-                let remedy = "a scheduler's program stays until it gets SIGINT";
-                self.failed = Some(Error::input(text).help(remedy));
+                self.failed = account.has_lasted().err().or_else(|| Some(taken_off(&account.name)));
             }
         }
     }
@@ -305,6 +337,10 @@ impl broker::Kernel for Far<'_, '_> {
         self.engine.finish_verbs();
         let loaded = self.enabled.as_ref().map(|enabled| &enabled.loaded).or(self.loaded.as_ref());
         Ok(loaded.ok_or(Errno(libc::ENOENT))?.run(self.engine, program, context, CpuId(cpu)) as u32)
+    }
+    fn busy_ns(&mut self) -> Vec<u64> {
+        let now = self.engine.now;
+        self.engine.cpus.iter().map(|cpu| cpu.busy_until(now)).collect()
     }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
         if self.is_over || self.enabled.is_none() || self.failed.is_some() {

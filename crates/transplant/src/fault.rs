@@ -11,8 +11,9 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The exit code of a run that the image ended.
+/// The exit code of a run that the image ended, and of one that a program of BPF ended there.
 pub const EXIT_CODE: c_int = 4;
+pub const EXIT_CODE_OF_PROGRAM: c_int = 5;
 /// Calls that a report shows.
 const DEPTH: usize = 32;
 const PAGE: usize = 4096;
@@ -136,7 +137,7 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let calls = known.code.names(&known.code.calls(at));
     let (values, stack) = (registers(context), stack_pointer(context) as *const c_void);
     match ext_place::blamed(&calls, &reason, signal == libc::SIGABRT, (&values, stack)) {
-        Some(blamed) => end_with(&blamed, &calls),
+        Some(blamed) => end_with(&blamed, &calls, EXIT_CODE_OF_PROGRAM),
         None => end(&reason, &calls),
     }
 }
@@ -150,14 +151,18 @@ pub(crate) fn end(reason: &str, calls: &[String]) -> ! {
     };
     let caller = calls.iter().find(|call| !is_common(call)).or(calls.first());
     let from = caller.filter(|_| !reason.starts_with(PLACED));
-    end_with(&format!("{reason}{}", from.map_or(String::new(), |call| format!(" (from {call})"))), calls)
+    end_with(
+        &format!("{reason}{}", from.map_or(String::new(), |call| format!(" (from {call})"))),
+        calls,
+        EXIT_CODE,
+    )
 }
 
-fn end_with(words: &str, calls: &[String]) -> ! {
+fn end_with(words: &str, calls: &[String], code: c_int) -> ! {
     eprintln!("image: {words}");
     calls.iter().take(DEPTH).for_each(|call| eprintln!("    {call}"));
     // SAFETY: ends the process without running code that might touch the image again.
-    unsafe { libc::_exit(EXIT_CODE) }
+    unsafe { libc::_exit(code) }
 }
 
 /// Stops this process until a debugger, which may be any process of the user's, lets it continue.

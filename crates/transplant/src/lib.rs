@@ -94,8 +94,9 @@
 //! `watchdog.rs`, `visits.rs` and `charge.rs` are unsafe; all others are plain Rust. `rest.rs` boots and rests,
 //! `run.rs` drives the clock, `turns.rs` does so for CPUs that take turns, `engine.rs`, `cpu.rs` and `task.rs` hold one
 //! machine.
-//! `ext.rs` puts a sched_ext scheduler into the image, `ext_program.rs` runs its program beside it; in the image,
-//! `ext.c` has what the class asks of the rest of a kernel, and `bpf_*.c` stand for BPF.
+//! `ext.rs` puts a sched_ext scheduler into the image, `ext_program.rs` runs its program beside it, `ext_hook.rs` leads
+//! functions to programs of BPF; in the image, `ext.c` has what the class asks of the rest of a kernel, and `bpf_*.c`
+//! stand for BPF.
 //! `oracle.rs`, `fleet.rs` and `tree.rs` ask an image about single decisions (`validate --rules`). Kernels behind links
 //! and in virtual machines are `sim`'s: `lab` boots them, and the board sees traits.
 
@@ -111,6 +112,7 @@ mod engine;
 mod ext;
 mod ext_abi;
 mod ext_account;
+mod ext_hook;
 mod ext_maps;
 mod ext_parts;
 mod ext_place;
@@ -143,7 +145,7 @@ pub mod watchdog;
 
 pub use charge::Prices;
 pub use ext::Ext;
-pub use ext_account::{Account, NOT_LASTING};
+pub use ext_account::Account;
 pub use ext_program::Program;
 pub use kernel::{Debug, Kernel};
 pub use rest::{Ground, Rested};

@@ -46,14 +46,18 @@ impl Engine<'_> {
         spent_ns + self.kernel.image().take_charge_ns()
     }
 
-    /// Gives an event of this instant to the sink. Returns the cost of recording it, ns.
-    pub fn emit(&mut self, cpu: CpuId, kind: EventKind) -> u64 {
-        self.emit_at(self.now, cpu, kind)
+    /// Gives an event of this instant to the sink. Who reads it is not on the machine: it costs nothing.
+    pub fn emit(&mut self, cpu: CpuId, kind: EventKind) {
+        self.emit_at(self.now, cpu, kind);
     }
-    pub fn emit_at(&mut self, at: u64, cpu: CpuId, kind: EventKind) -> u64 {
+    pub fn emit_at(&mut self, at: u64, cpu: CpuId, kind: EventKind) {
         if self.watched {
             self.sink.event(&Event { at: Ns(at), cpu, kind });
         }
+    }
+    /// The same for an event that a kernel which is watched writes down itself. Returns the cost of that, ns.
+    fn record_at(&mut self, at: u64, cpu: CpuId, kind: EventKind) -> u64 {
+        self.emit_at(at, cpu, kind);
         self.board.machine.costs.trace_event_ns
     }
 
@@ -105,7 +109,7 @@ impl Engine<'_> {
         self.waking_begins(task, by, was);
         let waker = waker.and_then(|pid| self.any_task(pid));
         self.accounts.wakeups += 1;
-        self.emit_at(at, by, EventKind::Waking { task, waker })
+        self.record_at(at, by, EventKind::Waking { task, waker })
     }
 
     /// `sched_wakeup` or `sched_wakeup_new`.
@@ -119,7 +123,7 @@ impl Engine<'_> {
             self.emit_at(at, on, EventKind::Migrate { task, from, why: MoveReason::Fork });
         }
         self.arrived(on, is_new, gives_way);
-        let event_ns = self.emit_at(at, on, EventKind::Enqueued { task, nr_running, new: is_new });
+        let event_ns = self.record_at(at, on, EventKind::Enqueued { task, nr_running, new: is_new });
         let costs = &self.board.machine.costs;
         let lock_ns = match self.distance(by, on) {
             Distance::Own => 0,
@@ -143,10 +147,10 @@ impl Engine<'_> {
             Some(t) => self.why_moved(by, to, t),
             None => MoveReason::Moved,
         };
-        self.emit_at(at, to, EventKind::Migrate { task, from, why })
+        self.record_at(at, to, EventKind::Migrate { task, from, why })
     }
 
-    /// A sched_ext scheduler, or the kernel for it, has decided about a task. No kernel records that: it costs nothing.
+    /// A sched_ext scheduler, or the kernel for it, has decided about a task.
     fn decided(&mut self, at: u64, step: Step) -> u64 {
         if let Some(cpu) = step.preempts {
             self.cpus[cpu].kicked = true;
@@ -278,7 +282,7 @@ impl Engine<'_> {
         };
         let sleeps = matches!(why, SwitchReason::FromIdle | SwitchReason::Blocked | SwitchReason::Exited);
         self.follow_switch(LastEvent { at, cpu, name: "sched_switch" }, (prev, sleeps), next);
-        let event_ns = self.emit_at(at, cpu, EventKind::Switch { prev, next, why });
+        let event_ns = self.record_at(at, cpu, EventKind::Switch { prev, next, why });
         let c = &mut self.cpus[cpu];
         let stayed_ns = at - std::mem::replace(&mut c.since, at);
         if c.current != Current::Idle {

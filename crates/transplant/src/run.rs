@@ -11,7 +11,7 @@ use crate::rest::{self, Rested};
 use crate::setting::{Setting, set};
 use crate::task::{Life, Task};
 use crate::{turns, visits};
-use schedlab_base::{CpuId, Error, Ns, Result, TaskId};
+use schedlab_base::{CpuId, Error, Ns, Result, SchedulerFailure, TaskId};
 use schedlab_board::board::Kernel as _;
 use schedlab_board::decision::Rules;
 use schedlab_board::drivers::{Links, Runs, UserMode};
@@ -99,7 +99,9 @@ pub fn simulate<'m: 'a, 'a>(
     let mut engine = engine.reporting_to(sink);
     engine.kernel.image().seed(seed);
     let scheduler = match &setup.ext {
-        Some(Scx::Object(ext)) => Some(ext.enable(&mut engine, object)?),
+        Some(Scx::Object(ext)) => {
+            Some(ext.enable(&mut engine, object).map_err(|e| e.of_scheduler(SchedulerFailure::Refused))?)
+        }
         _ => None,
     };
     let first_own = workload.tasks.len();
@@ -124,7 +126,7 @@ pub fn simulate<'m: 'a, 'a>(
         _ => start(&mut engine, starters).map(|()| Vec::new())?,
     };
     let end = setup.until.map_or(end, |until| end.min(until.0));
-    let clock = Clock { end, walk_every, stop, progress: setup.clock };
+    let clock = Clock { end, walk_every, stop, progress: setup.clock, under_scheduler: false };
     let mut order = Order::of(&mut engine, seed);
     let mut ran = Ran::default();
     let parts = Parts { first: setup.ext, enabled: scheduler, waiting, later: setup.later_ext, object };
@@ -291,6 +293,8 @@ pub struct Clock<'a> {
     walk_every: Option<u64>,
     stop: Option<&'a AtomicBool>,
     progress: Option<&'a AtomicU64>,
+    /// Whether a sched_ext scheduler has the tasks.
+    pub under_scheduler: bool,
 }
 
 impl Clock<'_> {
@@ -300,7 +304,7 @@ impl Clock<'_> {
     }
     /// Nobody ends it before, and nobody watches.
     pub fn up_to(end: u64) -> Clock<'static> {
-        Clock { end, walk_every: None, stop: None, progress: None }
+        Clock { end, walk_every: None, stop: None, progress: None, under_scheduler: false }
     }
     /// Whether the run is over after a step at `at`: a fault, no task left, a stop from outside.
     #[inline]
@@ -368,8 +372,7 @@ pub fn drive<'m>(
     while let Some((slot, at)) = tree.first().filter(|(_, at)| *at < clock.end) {
         at_once = if at == engine.now { at_once + 1 } else { 0 };
         if at_once > STEPS_AT_ONCE {
-            let text = format!("the run stands still at {}: its CPUs act and no time passes", Ns(at));
-            return Err(Error::input(text));
+            return Err(stands_still(at, clock));
         }
         let woven = engine.kernel.weaves() && slot < n;
         if woven {
@@ -399,6 +402,16 @@ pub fn drive<'m>(
         }
     }
     Ok(ended)
+}
+
+fn stands_still(at: u64, clock: &Clock<'_>) -> Error {
+    let e = Error::input(format!("the run stands still at {}: its CPUs act and no time passes", Ns(at)));
+    match clock.under_scheduler {
+        true => e
+            .of_scheduler(SchedulerFailure::StandsStill)
+            .help("a scheduler does so that kicks CPUs, or gives slices of 0, without end"),
+        false => e.help("a program does so that loops over operations which take no time: give it a 'run'"),
+    }
 }
 
 /// The kernel's own counters.

@@ -179,6 +179,8 @@ pub struct Builder {
     pub(crate) ends: Vec<(u64, bool)>,
     /// The client side of each part that has one.
     pub(crate) sides: BTreeMap<u64, &'static [&'static str]>,
+    /// The tasks of each part that ask and serve nobody, where they are not a side.
+    pub(crate) callers: BTreeMap<u64, &'static [&'static str]>,
 }
 
 /// Settings of a whole workload: length, warm-up, processes or threads.
@@ -227,6 +229,7 @@ impl Builder {
             series_of: Vec::new(),
             ends: Vec::new(),
             sides: BTreeMap::new(),
+            callers: BTreeMap::new(),
         }
     }
     /// Declares a task. Ids count in the order of declaration.
@@ -302,6 +305,10 @@ impl Builder {
     /// and meet them only at [`Builder::link`]s. So they may run on another machine.
     pub fn client_side(&mut self, names: &'static [&'static str]) {
         self.sides.insert(self.part, names);
+    }
+    /// Declares that the tasks with these names only ask the others, although they share memory with them.
+    pub fn callers(&mut self, names: &'static [&'static str]) {
+        self.callers.insert(self.part, names);
     }
     /// A new set of ends for `Op::Poll`. An end may be in one set only.
     pub fn set(&mut self, ends: Vec<PortId>) -> SetId {

@@ -7,7 +7,7 @@
 use schedlab_base::{Error, GroupId, Ns, Result};
 use serde::{Deserialize, Serialize};
 
-pub use schedlab_kernel::group::{DEFAULT_PERIOD, DEFAULT_SHARES, GroupSpec};
+pub use schedlab_kernel::group::{DEFAULT_PERIOD, DEFAULT_SHARES, GroupSpec, shares_of_weight};
 
 /// The root group: tasks without another group are in it.
 pub const ROOT_GROUP: GroupId = GroupId(0);
@@ -53,11 +53,6 @@ impl GroupDecl {
             idle: false,
         }
     }
-}
-
-/// The shares for a cgroup v2 weight: 100 gives 1024, rounded (`cpu_weight_write_u64`, read in 6.1).
-pub fn shares_of_weight(weight: u64) -> u64 {
-    (weight * DEFAULT_SHARES + 50) / 100
 }
 
 /// Checks a limit like a kernel (`tg_set_cfs_bandwidth`; read in 6.1). The error names the wrong key.

@@ -52,6 +52,18 @@ impl ParamKind {
     }
 }
 
+impl ParamKind {
+    /// A value as an experiment has it; [`Param::parse`] reads the same from it.
+    pub fn show_exactly(self, value: u64) -> String {
+        match self {
+            ParamKind::Time(_) => format!("\"{value}ns\""),
+            ParamKind::Flag => (value != 0).to_string(),
+            ParamKind::Choice(_) => format!("\"{}\"", self.show(value)),
+            ParamKind::Count | ParamKind::Nice => self.show(value),
+        }
+    }
+}
+
 /// The lowest nice value, stored as 0.
 const LEAST_NICE: i64 = -20;
 

@@ -120,6 +120,16 @@ impl Spec {
         self.build_into(&mut builder)?;
         builder.finish()
     }
+    /// The names of the tasks that only ask the others, as clients do; they have the others' numbers or their own.
+    ///
+    /// # Errors
+    /// As [`Spec::build`].
+    pub fn clients(&self) -> Result<Vec<&'static str>> {
+        let mut builder = Builder::new(0);
+        self.build_into(&mut builder)?;
+        let named = [&builder.sides, &builder.callers].into_iter().filter_map(|all| all.get(&0));
+        Ok(named.flat_map(|names| names.iter().copied()).collect())
+    }
     pub(crate) fn build_into(&self, builder: &mut Builder) -> Result<()> {
         match self {
             Spec::Bench { name, params } => (find(name)?.build)(params, builder),

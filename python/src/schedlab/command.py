@@ -50,7 +50,11 @@ def call(*words, cwd=None, checked=False, **named):
     words = [str(word) for word in words]
     at = words.index("--") if "--" in words else len(words)
     words = words[:at] + options(named) + words[at:]
-    done = subprocess.run([executable(), *words], cwd=cwd, capture_output=True, text=True)
+    program = executable()
+    try:
+        done = subprocess.run([program, *words], cwd=cwd, capture_output=True, text=True)
+    except OSError as error:
+        raise FileNotFoundError(f"{program} can't be started: {error.strerror}; SCHEDLAB or PATH names another") from error
     printed_all_the_same = done.returncode == CHECK_FAILED and done.stdout and not checked
     if done.returncode and not printed_all_the_same:
         raise Failed(words, done.returncode, done.stderr)

@@ -14,8 +14,9 @@ class Comparison:
     """What `run --json` prints, in `data`, as data frames. Folders of runs are relative to `base`."""
 
     def __init__(self, data, base="."):
-        if data.get("schema") != _SCHEMA:
-            raise ValueError(f"this is {data.get('schema', 'of no schema')}, not {_SCHEMA}")
+        schema = data.get("schema") if isinstance(data, dict) else None
+        if schema != _SCHEMA:
+            raise ValueError(f"this has the schema {schema}, not {_SCHEMA}")
         self.data, self.base = data, base
 
     def rows(self):
@@ -95,7 +96,11 @@ class Comparison:
 def load(path):
     """A comparison that was saved with `--json`. Folders of its runs count from the file's own folder."""
     with open(path, encoding="utf-8") as file:
-        return Comparison(json.load(file), os.path.dirname(os.path.abspath(path)))
+        try:
+            data = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)} is not what --json prints: {error}") from error
+    return Comparison(data, os.path.dirname(os.path.abspath(path)))
 
 
 def _asked(*words, cwd=None, **named):

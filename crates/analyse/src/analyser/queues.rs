@@ -10,7 +10,8 @@
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_record::{Better, Series, Tally};
 use schedlab_trace::{DsqId, ExtOp, ExtQueue};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Decisions of a wait that are kept: the first ones, and the last one.
 const KEPT: usize = 5;
@@ -47,12 +48,37 @@ impl Steps {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
-    within: Option<(ExtQueue, DsqId, Ns)>,
+    /// The queue in which it is, by its place among all, and since when.
+    within: Option<(usize, Ns)>,
     steps: Steps,
+}
+
+struct Queue {
+    kind: ExtQueue,
+    dsq: DsqId,
+    nr: u64,
+}
+
+/// Numbers of queues are a CPU's, a node's or have their kind in upper bits. One is looked up with each decision.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
 }
 
 /// The queues of one kind.
 struct Kind {
+    /// Places among all queues, by number.
+    places: HashMap<u64, usize, BuildHasherDefault<Spread>>,
     used: bool,
     nr: u64,
     changed: Ns,
@@ -68,13 +94,14 @@ pub(super) type Found = (Vec<(String, u64)>, Vec<(String, Series)>);
 /// All queues, since the first decision.
 pub(super) struct Queues {
     tasks: Vec<Task>,
-    lengths: BTreeMap<(ExtQueue, DsqId), u64>,
+    queues: Vec<Queue>,
     kinds: [Kind; KINDS],
 }
 
 impl Queues {
     pub fn new() -> Queues {
         let kind = || Kind {
+            places: HashMap::default(),
             used: false,
             nr: 0,
             changed: Ns::ZERO,
@@ -82,7 +109,8 @@ impl Queues {
             longest: 0,
             waits: Tally::new(Series::new("ns", Better::Lower)),
         };
-        Queues { tasks: Vec::new(), lengths: BTreeMap::new(), kinds: std::array::from_fn(|_| kind()) }
+        let kinds = std::array::from_fn(|_| kind());
+        Queues { tasks: Vec::new(), queues: Vec::new(), kinds }
     }
     fn task(&mut self, id: TaskId) -> &mut Task {
         if id.index() >= self.tasks.len() {
@@ -105,33 +133,53 @@ impl Queues {
             return;
         }
         self.left(id, step.at, counts, from);
-        self.enter(id, (step.to, step.dsq), step.at, from);
+        let queue = self.place(step.to, step.dsq);
+        self.enter(id, queue, step.at, from);
     }
-    /// It is queued on a CPU, to which an operation may have sent it before.
+    /// It is queued on a CPU, to which an operation may have sent it before: its time there begins now.
     pub fn queued(&mut self, id: TaskId, cpu: CpuId, at: Ns, from: Ns) {
-        let Some((kind, dsq, _)) = self.task(id).within else { return };
-        self.left(id, at, false, from);
-        let dsq = if dsq == DsqId::UNKNOWN { DsqId::new(cpu.0.into()) } else { dsq };
-        self.enter(id, (kind, dsq), at, from);
+        let Some((place, _)) = self.task(id).within else { return };
+        let Queue { kind, dsq, .. } = self.queues[place];
+        if dsq == DsqId::UNKNOWN {
+            self.left(id, at, false, from);
+            let place = self.place(kind, DsqId::new(cpu.0.into()));
+            self.enter(id, place, at, from);
+        } else {
+            self.tasks[id.index()].within = Some((place, at));
+            self.counts(place, at, from);
+        }
     }
-    fn enter(&mut self, id: TaskId, queue: (ExtQueue, DsqId), at: Ns, from: Ns) {
-        self.task(id).within = Some((queue.0, queue.1, at));
-        let length = self.lengths.entry(queue).or_default();
-        *length += 1;
-        let length = *length;
-        let kind = self.changes(queue.0, at, from);
+    fn place(&mut self, kind: ExtQueue, dsq: DsqId) -> usize {
+        let all = &mut self.queues;
+        *self.kinds[kind as usize].places.entry(dsq.number()).or_insert_with(|| {
+            all.push(Queue { kind, dsq, nr: 0 });
+            all.len() - 1
+        })
+    }
+    fn enter(&mut self, id: TaskId, place: usize, at: Ns, from: Ns) {
+        self.task(id).within = Some((place, at));
+        let Queue { kind, nr, .. } = &mut self.queues[place];
+        *nr += 1;
+        let kind = *kind;
+        let kind = self.changes(kind, at, from);
         kind.used = true;
         kind.nr += 1;
+        self.counts(place, at, from);
+    }
+    /// So many are in a queue in the measured time.
+    fn counts(&mut self, place: usize, at: Ns, from: Ns) {
+        let Queue { kind, nr, .. } = self.queues[place];
         if at >= from {
-            kind.longest = kind.longest.max(length);
+            let longest = &mut self.kinds[kind as usize].longest;
+            *longest = nr.max(*longest);
         }
     }
     /// It runs, sleeps or has another queue.
     pub fn left(&mut self, id: TaskId, at: Ns, counts: bool, from: Ns) {
-        let Some((kind, dsq, since)) = self.task(id).within.take() else { return };
-        if let Some(length) = self.lengths.get_mut(&(kind, dsq)) {
-            *length -= 1;
-        }
+        let Some((queue, since)) = self.task(id).within.take() else { return };
+        let queue = &mut self.queues[queue];
+        queue.nr -= 1;
+        let kind = queue.kind;
         let kind = self.changes(kind, at, from);
         kind.nr -= 1;
         if counts && at >= from {
@@ -203,6 +251,19 @@ mod tests {
         let (counters, series) = queues.finish(Ns(61), Ns(0));
         assert_eq!(counters[1], ("scx.dsq.max.local".to_owned(), 2), "both are in the queue of CPU 3");
         assert_eq!((series[0].1.count(), series[0].1.sum()), (1, 20));
+    }
+
+    #[test]
+    fn a_queue_that_is_known_counts_from_the_enqueue_too() {
+        let (mut queues, from) = (Queues::new(), Ns(30));
+        queues.decided(A, step(10, ExtQueue::User, 1 << 40), true, from);
+        queues.decided(B, step(20, ExtQueue::User, 1 << 50), true, from);
+        queues.queued(A, CpuId(3), Ns(40), from);
+        queues.left(A, Ns(100), true, from);
+        queues.left(B, Ns(100), true, from);
+        let (counters, series) = queues.finish(Ns(200), from);
+        assert_eq!(counters, [("scx.dsq.time.user".to_owned(), 140), ("scx.dsq.max.user".to_owned(), 1)]);
+        assert_eq!((series[0].1.count(), series[0].1.sum()), (2, 60 + 80));
     }
 
     #[test]

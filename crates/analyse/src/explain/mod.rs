@@ -254,10 +254,13 @@ pub fn scheduler(record: &Record) -> Option<String> {
 
 /// The note for a run whose source reports the kernel's actions but not its reasons.
 pub fn reasons_missing(record: &Record) -> Option<String> {
-    let text = "reasons are missing: the kernel's own code does not say why it decides; the run made again does, by \
-                our rules";
-    (record.backend == Backend::Code && !record.found.counters.contains_key("rules.choices"))
-        .then(|| text.to_owned())
+    let by = match record.found.environment.contains_key("scx.ops") {
+        true => "the sched_ext scheduler's operations, and our rules where the kernel decides",
+        false => "our rules",
+    };
+    (record.backend == Backend::Code && !record.found.counters.contains_key("rules.choices")).then(|| {
+        format!("reasons are missing: the kernel's own code does not say why it decides; the run made again does, by {by}")
+    })
 }
 
 /// How many decisions of the kernel's own code our rules share, where they were asked.

@@ -194,9 +194,12 @@ impl<'g> Tables<'g> {
         let shown = &metrics_of_group(runs, groups, question);
         self.cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));
         let cells = &self.cells[first..];
-        let base = match &question.baseline {
-            None => Some(0),
-            Some(name) => group::named(runs, name),
+        let own = load_key(runs).and_then(|key| question.baseline_of_load.get(&key));
+        // Where the own one was not run, the load's first variant is there in its place.
+        let base = match (own, &question.baseline) {
+            (Some(name), _) => group::named(runs, name).or(Some(0)),
+            (None, None) => Some(0),
+            (None, Some(name)) => group::named(runs, name),
         };
         self.sections.push(cost_effects::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
@@ -225,21 +228,24 @@ fn metrics_of_all(records: &[Record], question: &Question) -> Vec<String> {
     metrics
 }
 
+/// The key of a group's load in a question: machine, workload and load.
+fn load_key(runs: &[CellRuns<'_>]) -> Option<[String; 3]> {
+    let c = runs.first()?;
+    let r = c.runs[0];
+    let host = Backend::Host;
+    let machine = if r.backend == host { host.name() } else { &r.machine.name }.to_owned();
+    Some([machine, r.workload.clone(), c.load.clone()])
+}
+
 /// The metrics of a group's table: those chosen for its load, else the question's. Without a choice, each workload's
 /// headline metrics.
 fn metrics_of_group(runs: &[CellRuns<'_>], groups: &[Vec<CellRuns<'_>>], question: &Question) -> Vec<String> {
-    let load = runs.first().map(|c| {
-        let r = c.runs[0];
-        let host = Backend::Host;
-        let machine = if r.backend == host { host.name() } else { &r.machine.name }.to_owned();
-        [machine, r.workload.clone(), c.load.clone()]
-    });
     let firsts = question
         .metrics
         .is_empty()
         .then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied()), question.all));
     let common = firsts.as_ref().unwrap_or(&question.metrics);
-    let shown = load.and_then(|key| question.of_load.get(&key)).unwrap_or(common);
+    let shown = load_key(runs).and_then(|key| question.of_load.get(&key)).unwrap_or(common);
     without_foreign(shown, runs, groups)
 }
 

@@ -24,6 +24,8 @@ pub struct Question {
     pub of_load: BTreeMap<[String; 3], Vec<String>>,
     /// The baseline's name; the first variant of each group if `None`.
     pub baseline: Option<String>,
+    /// Baselines of single loads, by machine, workload and load, instead of `baseline`.
+    pub baseline_of_load: BTreeMap<[String; 3], String>,
     pub baseline_is: BaselineIs,
     /// The smallest change that counts, percent.
     pub min_effect_pct: f64,
@@ -46,6 +48,7 @@ impl Default for Question {
             metrics: Vec::new(),
             of_load: BTreeMap::new(),
             baseline: None,
+            baseline_of_load: BTreeMap::new(),
             baseline_is: BaselineIs::First,
             min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
             published: Vec::new(),
@@ -63,7 +66,12 @@ impl Question {
     #[must_use]
     pub fn against(self, baseline: Option<String>) -> Question {
         match baseline {
-            Some(_) => Question { baseline, baseline_is: BaselineIs::Asked, ..self },
+            Some(_) => Question {
+                baseline,
+                baseline_is: BaselineIs::Asked,
+                baseline_of_load: BTreeMap::new(),
+                ..self
+            },
             None => self,
         }
     }

@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(
             names(&[("a", "6.1.1"), ("b", "6.1.2")], &variants[..1]),
             ["6.1 a|6.1|6.1.1", "6.1 b|6.1|6.1.2"],
-            "two kernels of one series are told apart by what they were called"
+            "two kernels of one series differ in what they were called"
         );
     }
 

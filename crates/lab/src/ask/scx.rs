@@ -2,14 +2,17 @@
 //! what real kernels take of them.
 
 use schedlab_base::content_hash;
-use schedlab_base::{Error, ErrorKind, Result, Version};
+use schedlab_base::{Error, ErrorKind, Result, SchedulerFailure, Version};
 use schedlab_kernel::{Scx, Variant};
 use schedlab_kernels::fit;
-use schedlab_transplant::NOT_LASTING;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The first release with sched_ext.
 pub(crate) const FIRST: Version = Version::new(6, 12);
+/// Where a scheduler is looked for.
+const PLACE: &str = "a path is relative to the experiment's file, on the command line to the working folder; a name \
+                     without a slash is found by PATH";
 /// The name of a kernel's own class beside schedulers.
 const FAIR: &str = "fair";
 
@@ -35,8 +38,9 @@ pub(crate) fn has_class(kernel: &str) -> Result<()> {
 /// These are words of a command line: `[NAME=]PROGRAM ARGUMENTS` or `[NAME=]OBJECT VALUES`.
 ///
 /// # Errors
-/// When a program is not there, and when two have one name.
+/// When a program is not there, when two have one name, and for a series without sched_ext.
 pub fn sides(wanted: &[String], baseline: Option<&str>, on: &Variant) -> Result<(Variant, Vec<Variant>)> {
+    has_class(&on.kernel)?;
     let fair = || Ok(Variant { name: FAIR.to_owned(), ..on.clone() });
     let baseline = baseline.map_or_else(fair, |text| in_words(text, on))?;
     let others = wanted.iter().map(|text| in_words(text, on)).collect::<Result<Vec<_>>>()?;
@@ -57,9 +61,7 @@ fn in_words(text: &str, on: &Variant) -> Result<Variant> {
     let (name, command) = named.map_or((None, text), |(name, command)| (Some(name), command));
     let scx = Scx { command: command.to_owned(), hash: None };
     is_named(&scx)?;
-    let file = scx.words().and_then(|(program, _)| Some(Path::new(program).file_name()?.to_string_lossy()));
-    let file = file.unwrap_or_default();
-    let name = name.unwrap_or_else(|| file.strip_suffix(".bpf.o").unwrap_or(&file)).to_owned();
+    let name = name.unwrap_or_else(|| scx.name()).to_owned();
     resolved(&Variant { name, scx: Some(scx), ..on.clone() }, Path::new(""))
 }
 
@@ -82,9 +84,10 @@ pub fn has_failed(variant: &Variant, e: &Error) -> bool {
 
 /// The variant with its schedulers' programs as whole paths and with their hashes, so that runs of another program
 /// belong to another cell. A word with a slash, or of an object, is relative to `folder`, any other is found by PATH.
+/// Files that its arguments name get whole paths, too.
 ///
 /// # Errors
-/// When a program is not there.
+/// When a program is not there, or can't be one.
 pub fn resolved(variant: &Variant, folder: &Path) -> Result<Variant> {
     let named = |e: Error| e.context(format!("variant '{}'", variant.name));
     let mut resolved = variant.clone();
@@ -104,29 +107,66 @@ fn whole(scx: &Scx, folder: &Path) -> Result<Scx> {
     let (program, args) = scx.words().ok_or_else(|| Error::input("scx names no program"))?;
     let is_file = program.contains('/') || program.ends_with(".o");
     let path = if is_file { folder.join(program) } else { on_path(program)? };
-    let path = path.canonicalize().map_err(|e| Error::io(&path, "find the scheduler", &e))?;
+    let lost = |e: &std::io::Error| Error::io(&path, "find the scheduler", e).help(PLACE);
+    let path = path.canonicalize().map_err(|e| lost(&e))?;
     let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read the scheduler", &e))?;
     let whole = path.to_str().filter(|p| !p.contains(char::is_whitespace)).ok_or_else(|| {
         Error::input(format!("{}: the path has spaces or is not UTF-8", path.display()))
             .help("move the program")
     })?;
     let mut all = bytes;
-    if !is_object(&all) {
-        for file in files_in(&args) {
-            all.extend(std::fs::read(&file).map_err(|e| Error::io(&file, "read for the scheduler", &e))?);
+    let mut words = vec![whole.to_owned()];
+    if is_object(&all) {
+        args.iter().try_for_each(|word| value(word, scx.name()).map(drop))?;
+        words.extend(args.into_iter().map(str::to_owned));
+    } else {
+        is_executable(&path)?;
+        for word in args {
+            let (word, file) = with_file(word, folder);
+            words.push(word);
+            if let Some(file) = file {
+                all.extend(std::fs::read(&file).map_err(|e| Error::io(&file, "read for the scheduler", &e))?);
+            }
         }
     }
-    let words: Vec<&str> = std::iter::once(whole).chain(args).collect();
     Ok(Scx { command: words.join(" "), hash: Some(content_hash(&all)) })
 }
 
-/// Files that a program's arguments name, alone or behind `=` or `:`. It may read them, and they are a part of it.
-pub(crate) fn files_in(words: &[&str]) -> Vec<PathBuf> {
-    let parts = |word: &&str| {
-        let behind = |mark| word.split_once(mark).map(|(_, rest)| rest.to_owned());
-        [Some((*word).to_owned()), behind('='), behind(':')]
+/// A word behind an object.
+pub(crate) fn value(word: &str, object: &str) -> Result<(String, String)> {
+    let value = word.split_once('=').filter(|(name, _)| !name.is_empty());
+    value.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(|| {
+        Error::input(format!("'{word}' behind {object}: what follows an object is NAME=VALUE"))
+            .help("write each value as one word, without spaces: slice_ns=5000000")
+    })
+}
+
+fn is_executable(path: &Path) -> Result<()> {
+    let about = path.metadata().map_err(|e| Error::io(path, "look at the scheduler", &e))?;
+    match about.is_file() && about.mode() & 0o111 != 0 {
+        true => Ok(()),
+        false => {
+            let text =
+                format!("{} is neither a compiled object of BPF nor an executable program", path.display());
+            Err(Error::input(text)
+                .help("'clang -target bpf -O2 -g -c' compiles an object; chmod +x a program"))
+        }
+    }
+}
+
+/// A word of a program's arguments, and the file that it names, alone or behind `=` or `:`: the program may read it,
+/// and it is a part of it. A path is relative to `folder`, as the program's is, and becomes a whole one. A name without
+/// a dot and a slash may be a word like any other.
+pub(crate) fn with_file(word: &str, folder: &Path) -> (String, Option<PathBuf>) {
+    let behind = |mark| word.find(mark).map(|at| at + 1);
+    let one = |at: usize| {
+        let path = std::path::absolute(folder.join(&word[at..])).ok()?;
+        let is_named = word[at..].contains(['.', '/']) && path.is_file();
+        let whole = path.to_str().filter(|text| is_named && !text.contains(char::is_whitespace))?;
+        Some((format!("{}{whole}", &word[..at]), Some(path.clone())))
     };
-    words.iter().flat_map(parts).flatten().map(PathBuf::from).filter(|path| path.is_file()).collect()
+    let found = [Some(0), behind('='), behind(':')].into_iter().flatten().find_map(one);
+    found.unwrap_or_else(|| (word.to_owned(), None))
 }
 
 /// `e_machine` of an object of a BPF compiler, at byte 18.
@@ -167,32 +207,54 @@ pub fn live(variant: &Variant, folder: &Path) -> Result<Variant> {
 fn on_path(program: &str) -> Result<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|p| p.is_file());
-    found.ok_or_else(|| {
-        Error::machine(format!("the scheduler '{program}' is not installed here"))
-            .help("name it with its folder")
-    })
+    found
+        .ok_or_else(|| Error::machine(format!("the scheduler '{program}' is not installed here")).help(PLACE))
 }
 
-/// Whether the kernel threw the scheduler out, or its program left. What the program printed is on later lines.
-pub fn has_left(e: &Error) -> bool {
-    let first = e.message().lines().next().unwrap_or_default();
-    NOT_LASTING.iter().any(|words| first.contains(words))
+/// Whether a scheduler had the tasks and failed them: it was thrown out, left, went wrong, or lets no time pass.
+pub fn has_not_lasted(e: &Error) -> bool {
+    !matches!(e.scheduler(), None | Some(SchedulerFailure::Refused))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use schedlab_kernel::Change;
+    use std::os::unix::fs::PermissionsExt;
 
     fn with(command: &str) -> Variant {
         Variant { scx: Some(Scx { command: command.into(), hash: None }), ..Variant::plain("running") }
+    }
+
+    /// A file that may be executed.
+    fn program(path: &Path, text: &str) {
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn files_of_the_arguments_are_found_where_the_program_is() {
+        let folder = tempfile::tempdir().unwrap();
+        program(&folder.path().join("scx_mine"), "1");
+        std::fs::write(folder.path().join("mine.json"), "{}").unwrap();
+        let of = |words: &str| {
+            resolved(&with(&format!("./scx_mine {words}")), folder.path()).unwrap().scx.unwrap()
+        };
+        let file = std::path::absolute(folder.path().join("mine.json")).unwrap().display().to_string();
+        let one = of("--config=mine.json f:./mine.json mine.json none.json 20 -v");
+        let words = format!(" --config={file} f:{} {file} none.json 20 -v", file.replace("mine", "./mine"));
+        let words = words.replace("/./", "/");
+        assert!(one.command.ends_with(&words), "{} {words}", one.command);
+        std::fs::write(folder.path().join("mine.json"), "{ }").unwrap();
+        let other = of("--config=mine.json f:./mine.json mine.json none.json 20 -v");
+        assert_ne!(one.hash, other.hash, "the file is a part of it");
     }
 
     #[test]
     fn schedulers_have_the_names_of_their_files_or_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
-        ["a.bpf.o", "scx_b"].iter().for_each(|name| std::fs::write(path(name), name).unwrap());
+        ["a.bpf.o", "scx_b"].iter().for_each(|name| program(Path::new(&path(name)), name));
         let on = Variant::plain("7");
         let (a, b) = (format!("{} x=1,2 y=3", path("a.bpf.o")), format!("mine={} -v", path("scx_b")));
         let (fair, all) = sides(&[a.clone(), b], None, &on).unwrap();
@@ -203,6 +265,8 @@ mod tests {
         assert_eq!((old.name.as_str(), old.scx), ("old", all[0].scx.clone()));
         let twice = sides(std::slice::from_ref(&a), Some(&a), &on).unwrap_err().to_string();
         assert!(twice.contains("two schedulers have the name 'a'"), "{twice}");
+        let early = sides(std::slice::from_ref(&a), None, &Variant::plain("6.1")).unwrap_err().to_string();
+        assert!(early.contains("kernel 6.1 has no sched_ext") && early.contains("6.12"), "{early}");
     }
     #[test]
     fn the_usual_kernel_is_the_newest_at_hand_that_has_sched_ext() {
@@ -217,11 +281,11 @@ mod tests {
     #[test]
     fn a_program_is_known_by_its_place_and_its_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("scx_mine");
-        std::fs::write(&program, "1").unwrap();
+        let mine = folder.path().join("scx_mine");
+        program(&mine, "1");
         let one = resolved(&with("./scx_mine --slice 5"), folder.path()).unwrap().scx.unwrap();
         assert!(one.command.ends_with("scx_mine --slice 5") && one.command.starts_with('/'));
-        std::fs::write(&program, "2").unwrap();
+        program(&mine, "2");
         let other = resolved(&with("./scx_mine --slice 5"), folder.path()).unwrap().scx.unwrap();
         assert_ne!(one.hash, other.hash);
         let e = resolved(&with("./none"), folder.path()).unwrap_err().to_string();
@@ -232,6 +296,10 @@ mod tests {
                 .to_string()
                 .contains("not installed")
         );
+        std::fs::write(folder.path().join("text.bpf.o"), "text").unwrap();
+        let e = resolved(&with("text.bpf.o"), folder.path()).unwrap_err();
+        let said = e.to_string();
+        assert!(said.contains("text.bpf.o is neither a compiled object") && e.remedy().is_some(), "{said}");
         assert_eq!(resolved(&Variant::plain("v6.5"), folder.path()).unwrap(), Variant::plain("v6.5"));
     }
 
@@ -241,16 +309,14 @@ mod tests {
         let mut object = vec![0; 64];
         object[18..20].copy_from_slice(&EM_BPF);
         std::fs::write(folder.path().join("mine.bpf.o"), object).unwrap();
-        std::fs::write(folder.path().join("scx_mine"), "1").unwrap();
+        program(&folder.path().join("scx_mine"), "1");
         let refused = |v: &Variant| live(v, folder.path()).unwrap_err().to_string();
         let e = refused(&with("./mine.bpf.o slice_ns=5"));
         assert!(e.contains("variant 'running'") && e.contains("is a compiled object"), "{e}");
-        let program = with("./scx_mine");
-        assert!(
-            live(&program, folder.path()).is_ok() && resolved(&with("./mine.bpf.o"), folder.path()).is_ok()
-        );
+        let mine = with("./scx_mine");
+        assert!(live(&mine, folder.path()).is_ok() && resolved(&with("./mine.bpf.o"), folder.path()).is_ok());
         let none = Change { scx: with("none").scx, ..Change::default() };
-        let changes = Variant { at: vec![none], ..program };
+        let changes = Variant { at: vec![none], ..mine };
         assert!(refused(&changes).contains("in the middle of a run"), "{}", refused(&changes));
         let resolved = resolved(&changes, folder.path()).unwrap();
         assert!(resolved.has_schedulers() && resolved.at[0].scx.as_ref().unwrap().is_none());

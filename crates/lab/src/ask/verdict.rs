@@ -2,17 +2,20 @@
 //!
 //! Backend `code` has no verifier, so a program that a kernel would refuse runs there. A kernel in a guest has one: a
 //! run of a scheduler's program there leaves its verdict in the cache, by the program's bytes, its arguments and the
-//! kernel's version. Runs by that version's own code name it in their records ([`FACT`]).
+//! kernel's version. It stands beside the records of runs by that version's own code, not in them: a record is what its
+//! inputs give. Whoever shows such runs looks it up ([`of`], [`refusals`]).
 
+use crate::ask::code::Driven;
 use schedlab_base::temp::write_whole;
-use schedlab_base::{Error, Result, Version, content_hash};
-use schedlab_kernel::Scx;
+use schedlab_base::{Backend, Error, Result, Version, Warning, content_hash};
+use schedlab_kernel::{Scx, Variant};
 use schedlab_kernels::{Image, cache};
+use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The fact of a record's environment.
-pub(crate) const FACT: &str = "scx.verifier";
+/// The fact of a guest's record, and of those that are shown; the warning.
+pub const FACT: &str = "scx.verifier";
 /// The folder in the cache.
 const FOLDER: &str = "verdicts";
 /// Words of libbpf and of scx's programs when the kernel has not taken a program.
@@ -53,10 +56,40 @@ pub(crate) fn keep(scx: &Scx, image: &Image, verdict: &Verdict) {
     drop(cache::folder(None).and_then(|cache| write(&cache, (scx, image.version), verdict)));
 }
 
-/// The fact for a record by that version's own code.
-pub(crate) fn fact(scx: &Scx, version: Version) -> String {
-    let found = cache::folder(None).ok().and_then(|cache| read(&cache, (scx, version)));
-    found.map_or_else(|| "not asked".to_owned(), |verdict| verdict.words())
+/// What is known of the schedulers of a run by the kernel's own code, each with its name if there are several; `None`:
+/// it is not such a run.
+pub fn of(record: &Record) -> Option<String> {
+    let version = Version::parse(&record.kernel).ok().filter(|_| record.backend == Backend::Code)?;
+    let cache = cache::folder(None).ok()?;
+    let said = |scx: &Scx| {
+        read(&cache, (scx, version)).map_or_else(|| "not asked".to_owned(), |verdict| verdict.words())
+    };
+    match schedulers(&record.variant)[..] {
+        [] => None,
+        [one] => Some(said(one)),
+        ref several => {
+            let named = several.iter().map(|scx| format!("{}: {}", scx.name(), said(scx)));
+            Some(named.collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+/// Warnings of schedulers that are about to run by the kernel's own code, and that a kernel of the version refuses.
+pub(crate) fn refusals(variants: &[Driven]) -> Vec<Warning> {
+    let Ok(cache) = cache::folder(None) else { return Vec::new() };
+    let all = variants.iter().flat_map(|d| schedulers(&d.variant).into_iter().map(move |scx| (d, scx)));
+    let refused = all.filter_map(|(driven, scx)| {
+        let verdict =
+            read(&cache, (scx, driven.image.version)).filter(|verdict| verdict.refused.is_some())?;
+        Some(format!("{}: scheduler {} is {}", driven.variant.name, scx.name(), verdict.words()))
+    });
+    refused.map(|text| Warning::new(FACT, text)).collect()
+}
+
+/// The schedulers of a variant, in their order in time.
+fn schedulers(variant: &Variant) -> Vec<&Scx> {
+    let later = variant.at.iter().filter_map(|change| change.scx.as_ref());
+    variant.scx.iter().chain(later).filter(|scx| !scx.is_none()).collect()
 }
 
 fn file(cache: &Path, (scx, version): (&Scx, Version)) -> Option<PathBuf> {
@@ -90,6 +123,7 @@ fn refusal(e: &Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_kernel::Change;
 
     fn scx(command: &str, hash: &str) -> Scx {
         Scx { command: command.to_owned(), hash: Some(hash.to_owned()) }
@@ -106,6 +140,16 @@ mod tests {
         assert_eq!(of("/a/scx_mine -s 6", "h", version), None);
         assert_eq!(of("/a/scx_mine -s 5", "i", version), None);
         assert_eq!(of("/a/scx_mine -s 5", "h", Version::new(7, 2)), None);
+    }
+
+    #[test]
+    fn all_schedulers_of_a_variant_are_asked_for() {
+        let changes = ["none", "/b/scx_other"]
+            .map(|command| Change { scx: Some(scx(command, "h")), ..Change::default() });
+        let variant =
+            Variant { scx: Some(scx("/a/scx_mine -s 5", "h")), at: changes.to_vec(), ..Variant::plain("7") };
+        let names: Vec<&str> = schedulers(&variant).into_iter().map(Scx::name).collect();
+        assert_eq!(names, ["scx_mine", "scx_other"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::ask::cell::Cell;
 use crate::ask::code::{CodeImage, Driven};
 use crate::ask::experiment::{Experiment, Load, MAX_RUNS};
 use crate::ask::guests::{self, Guests, Hosted};
-use crate::ask::{scx, variant_checks};
+use crate::ask::{scx, variant_checks, verdict};
 use crate::make::watch;
 use schedlab_base::{Backend, Error, Result, Version, Warning};
 use schedlab_compare::tools;
@@ -103,6 +103,7 @@ pub fn plan_on_code(
         (driven, variant.name.as_str(), twin.and_then(|twin| ticking_as(image, twin)))
     });
     let twins = twins(found, "code.twins", &mut warnings);
+    warnings.extend(verdict::refusals(variants));
     let mut cells = Vec::new();
     for load in &experiment.loads {
         let (machine, name) = (&machines[load.machine], || load.name.clone());

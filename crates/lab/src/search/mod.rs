@@ -3,6 +3,7 @@
 pub mod bisect;
 pub mod hunt;
 pub mod knee;
+pub mod limits;
 pub mod suite;
 pub mod trial;
 pub mod tune;

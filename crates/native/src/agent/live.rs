@@ -99,6 +99,7 @@ fn run_as(
         outcome.found.warnings.extend(groups.warnings);
     }
     if let Some(ended) = ended {
+        outcome.found.counters.extend(ended.counters);
         let facts = [("scx.ops", ended.ops), ("scx.exit", ended.exit), ("scx.said", ended.said)];
         environment.extend(facts.map(|(name, value)| (name.to_owned(), value)));
     }

@@ -13,6 +13,7 @@ pub mod parent;
 pub mod protocol;
 mod recording;
 mod scx;
+mod scx_counts;
 mod setting_changes;
 mod stage;
 mod task_changes;

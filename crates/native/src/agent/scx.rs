@@ -5,6 +5,7 @@
 //! tasks then ran under the kernel's own scheduler. If this process dies, the kernel kills the program, and tasks
 //! return to the kernel's scheduler.
 
+use crate::agent::scx_counts;
 use crate::sys::{self, offspring};
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Scx;
@@ -41,6 +42,8 @@ pub struct Ended {
     pub exit: String,
     /// The end of its messages.
     pub said: String,
+    /// What the kernel counted of it.
+    pub counters: Vec<(String, u64)>,
 }
 
 /// Starts a scheduler and waits until the kernel uses it.
@@ -134,9 +137,10 @@ impl Running {
                 format!("the kernel threw the scheduler {} out during the run (state {state})", self.name);
             return Err(Error::machine(text).help(self.words()));
         }
+        let counters = scx_counts::counters();
         let exit = self.stop();
         self.readers.drain(..).for_each(|r| drop(r.join()));
-        Ok(Ended { ops, exit, said: self.words() })
+        Ok(Ended { ops, exit, said: self.words(), counters })
     }
 
     /// Requests the program's end, and kills it if necessary; waits until the kernel's own scheduler is in charge

@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicU32;
 mod affinity;
 mod area;
 mod bare;
+pub mod bpf;
 mod exec;
 mod gather;
 pub mod limits;

@@ -10,6 +10,7 @@ pub mod guest;
 pub mod perf;
 mod stat;
 mod table;
+mod task_group;
 #[cfg(test)]
 mod tests;
 pub mod woken;
@@ -133,9 +134,14 @@ enum MetricSource {
     Formula(Formula),
     Rate(Rate),
     Group(GroupQuery),
+    /// CPUs that a task group used.
+    TaskGroup,
     Cycles(CyclesOf),
     Schedstat(Query),
-    Series { name: String, stat: Stat },
+    Series {
+        name: String,
+        stat: Stat,
+    },
 }
 
 const PROGRAM_SERIES: &str = "<program>.<series>.<stat>";
@@ -249,6 +255,7 @@ impl Metric {
         let from = match (self.rate, self.formula, self.name) {
             (Some(rate), _, _) => MetricSource::Rate(rate),
             (None, Some(formula), _) => MetricSource::Formula(formula),
+            (None, None, task_group::CPUS) => MetricSource::TaskGroup,
             (None, None, CYCLES_SELF) => MetricSource::Cycles(CyclesOf::Own),
             (None, None, CYCLES_TOTAL) => MetricSource::Cycles(CyclesOf::Total),
             (None, None, _) => MetricSource::Counter,
@@ -341,7 +348,10 @@ const OF_SCHEDSTAT: &[&str] = &["balance.newidle_entries"];
 pub fn beyond_index(name: &str) -> bool {
     let Ok(metric) = Metric::find(name) else { return false };
     match &metric.from {
-        MetricSource::Group(_) | MetricSource::Cycles(_) | MetricSource::Schedstat(_) => true,
+        MetricSource::Group(_)
+        | MetricSource::TaskGroup
+        | MetricSource::Cycles(_)
+        | MetricSource::Schedstat(_) => true,
         MetricSource::Formula(_) => OF_SCHEDSTAT.contains(&metric.row.name),
         MetricSource::Series { stat: Stat::Percentile(milli), .. } => !KEPT.contains(milli),
         MetricSource::Counter | MetricSource::Rate(_) | MetricSource::Series { .. } => false,
@@ -392,6 +402,7 @@ impl Resolved {
             MetricSource::Counter
             | MetricSource::Formula(_)
             | MetricSource::Group(_)
+            | MetricSource::TaskGroup
             | MetricSource::Cycles(_)
             | MetricSource::Schedstat(_) => None,
             MetricSource::Rate(rate) => Some(rate.series()),
@@ -411,6 +422,9 @@ impl Resolved {
             MetricSource::Group(query) if query.unwatched(record) => None,
             MetricSource::Group(query) => {
                 Some(query.value(record).map_or_else(Value::Missing, Value::Number))
+            }
+            MetricSource::TaskGroup => {
+                Some(task_group::cpus(record, &self.name).map_or_else(Value::Missing, Value::Number))
             }
             MetricSource::Cycles(of) => record.found.cycles.as_ref().map(|cycles| {
                 let function = self.name.rsplit('.').next().unwrap_or_default();

@@ -16,6 +16,7 @@ const CODE: &[Backend] = &[Backend::Code];
 const SIMULATED: &[Backend] = &[Backend::Sim, Backend::Code];
 const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
 const GUEST: &[Backend] = &[Backend::Vm];
+const KERNELS: &[Backend] = &[Backend::Code, Backend::Host, Backend::Vm];
 const ALL: &[Backend] = &Backend::ALL;
 
 const fn row(
@@ -199,6 +200,8 @@ pub const METRICS: &[Metric] = &[
         "how long the group was throttled, all CPUs together, up to the end of the run"),
     row("group.<path>.nr_bursts", "", Neither, ALL, "periods in which the group used quota that it had saved up"),
     row("group.<path>.burst_time", "ns", Neither, ALL, "CPU time that the group used beyond its quota in those periods"),
+    row("group.<path>.cpus", "", Neither, ALL,
+        "CPUs that the tasks of a task group and of those below it used, on average over the run (`group./vm/small.cpus`)"),
     row("switches.voluntary", "", Neither, ALL,
         "switches away from a task that went to sleep or ended (nvcsw)"),
     row("switches.involuntary", "", Neither, ALL,
@@ -350,8 +353,9 @@ pub const METRICS: &[Metric] = &[
          (`cycles.self.update_load_avg`), from a sample each 100 us of the code's cost; not known of functions that \
          are inlined, and at level free"),
     row("cycles.total.<function>", "%", Neither, CODE, "the same in the function or in functions that it called"),
-    row("scx.calls.<function>", "", Neither, CODE,
-        "calls of an operation of the sched_ext scheduler (`scx.calls.dispatch`), of the whole run"),
+    row("scx.calls.<function>", "", Neither, KERNELS,
+        "calls of an operation of the sched_ext scheduler (`scx.calls.dispatch`), of the whole run; by a real kernel where \
+         it counts runs of BPF (tunable `bpf_stats_enabled = 1`)"),
     row("scx.instructions.<function>", "", Neither, CODE,
         "instructions of BPF that the operation's program has executed, in all its calls"),
     row("scx.kfunc.<function>", "", Neither, CODE,
@@ -370,7 +374,7 @@ pub const METRICS: &[Metric] = &[
         "tasks in the scheduler's own queues, averaged"),
     formula("scx.dsq.mean.held", "", Neither, CODE, |r| over_time(r, "scx.dsq.time.held"),
         "tasks that the scheduler kept in no queue, averaged"),
-    row("scx.event.<function>", "", Neither, CODE,
+    row("scx.event.<function>", "", Neither, KERNELS,
         "the kernel's own counter of the scheduler's events, of the whole run, in its words (`scx.event.enq_skip_exiting` \
          is SCX_EV_ENQ_SKIP_EXITING, `scx.event.bypass_duration` the time in bypass mode, ns); kernels before 6.15 have none"),
     row("scx.exit_kind", "", Neither, CODE,

@@ -6,6 +6,7 @@
 
 mod balance;
 mod bars;
+mod course;
 mod curves;
 pub(crate) mod escape;
 mod histogram;
@@ -20,6 +21,7 @@ mod strips;
 mod tasks;
 mod waits;
 
+pub use course::history;
 pub use index::{Entry, index};
 pub use page::page;
 

@@ -6,7 +6,7 @@
 
 pub mod limit;
 pub(crate) mod matrix;
-mod notes;
+pub(crate) mod notes;
 pub(crate) mod summary;
 pub mod too_few_runs;
 

@@ -66,10 +66,15 @@ const USUAL_STORE: &str = "runs";
 
 /// The legend of columns and marks.
 pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    legend_with(c, " (std in percent of it)", out)
+}
+
+/// As [`legend`]; `spread` says how the spread of a mean is shown, if it is.
+pub fn legend_with(c: &Comparison, spread: &str, out: &mut dyn Write) -> io::Result<()> {
     let single = c.cells.iter().all(|cell| cell.runs == 1);
     if c.comparisons.is_empty() {
-        let text = if single { "One run each." } else { "Mean over runs (std in percent of it)." };
-        return write!(out, "{}", wrap("", text));
+        let text = if single { "One run each.".to_owned() } else { format!("Mean over runs{spread}.") };
+        return write!(out, "{}", wrap("", &text));
     }
     if single {
         let text = format!(
@@ -81,7 +86,7 @@ pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let large = c.comparisons.iter().any(|r| r.change_pct.is_some_and(|p| p >= FACTOR_FROM_PCT));
     let factor = if large { ", x20: 20 times as much" } else { "" };
     let text = format!(
-        "Mean over runs (std in percent of it) and typical change against {}: trimmed, over runs{factor}.{} {} --format \
+        "Mean over runs{spread} and typical change against {}: trimmed, over runs{factor}.{} {} --format \
          detail has the spread and interval of every cell, and the change that would have shown.",
         against(c),
         legend::flag(c),

@@ -14,6 +14,7 @@ use schedlab_compare::runs::is_title;
 use schedlab_compare::tools::{self, OutputReader, TEXT, metric_option};
 use schedlab_lab::make::request::planned_of;
 use schedlab_lab::stored::named::{self, experiment_of};
+use schedlab_record::Record;
 use schedlab_workload::command::{Extract, Place};
 use std::path::Path;
 
@@ -82,9 +83,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         (None, wanted) if wanted.is_empty() => None,
         (None, wanted) => Some(OutputReader::Text(wanted)),
     };
-    let (runs, rest, question) = sources(&args)?;
-    let (_, saved) =
-        if rest.is_empty() { Default::default() } else { tools::saved::sources(&rest, from.as_ref())? };
+    let (runs, saved, question) = named_runs(&args.sources, &args.choice, from.as_ref())?;
     let question = Question {
         min_effect_pct: args.min_effect.unwrap_or(question.min_effect_pct),
         floors: stored_floors()?,
@@ -107,12 +106,27 @@ fn run(matches: &ArgMatches) -> Result<()> {
     args.gate.check(&comparison)
 }
 
+/// The stored runs and the saved outputs (all in one format if `from` is given) of these names, and the question of an
+/// experiment that is named alone.
+///
+/// # Errors
+/// When a name means nothing, or an output can't be read.
+pub fn named_runs(
+    names: &[String],
+    choice: &Choice,
+    from: Option<&OutputReader>,
+) -> Result<(Vec<Named>, Vec<Record>, Question)> {
+    let (runs, rest, question) = sources(names, choice)?;
+    let (_, saved) = if rest.is_empty() { Default::default() } else { tools::saved::sources(&rest, from)? };
+    Ok((runs, saved, question))
+}
+
 /// The named stored runs, the sources that are saved outputs, and the question of an experiment that is named alone.
-fn sources(args: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
-    if let [only] = &args.sources[..]
+fn sources(names: &[String], choice: &Choice) -> Result<(Vec<Named>, Vec<String>, Question)> {
+    if let [only] = names
         && let Some(experiment) = experiment_of(only)?
     {
-        let runs = named::of_experiment(&experiment, &args.choice.out, &args.choice.filter())?;
+        let runs = named::of_experiment(&experiment, &choice.out, &choice.filter())?;
         // The store may lack loads and variants of the experiment: ask only about those it has.
         let planned = planned_of(&experiment, &runs)?;
         let subject = reporting::of_experiment(&experiment, &planned, runs)?;
@@ -121,15 +135,15 @@ fn sources(args: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
     let (mut runs, mut rest) = (Vec::new(), Vec::new());
     // NAME=FILE, unless the words name a run: its load may hold '='.
     let is_output = |name: &str| !Path::new(name).exists() && name.contains('=') && !is_title(name);
-    let names: Vec<&str> = args.sources.iter().map(String::as_str).filter(|name| !is_output(name)).collect();
-    let mut stored = named::stored(&names, &args.choice.out, &args.choice.filter())?.into_iter();
-    for (source, name) in args.sources.iter().enumerate() {
+    let of_runs: Vec<&str> = names.iter().map(String::as_str).filter(|name| !is_output(name)).collect();
+    let mut stored = named::stored(&of_runs, &choice.out, &choice.filter())?.into_iter();
+    for (source, name) in names.iter().enumerate() {
         match if is_output(name) { None } else { stored.next().flatten() } {
             Some(some) => runs.extend(some.into_iter().map(|run| Named { source, run })),
             None => rest.push(name.clone()),
         }
     }
-    if let Some(saved) = rest.first().filter(|_| !args.choice.filter().is_empty()) {
+    if let Some(saved) = rest.first().filter(|_| !choice.filter().is_empty()) {
         let text =
             format!("--load, --variant and the like choose among stored runs, and {saved} is a saved output");
         return Err(Error::input(text).help("leave out the filters, or the saved outputs"));

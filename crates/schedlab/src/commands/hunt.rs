@@ -14,7 +14,7 @@ use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_kernel::Variant;
 use schedlab_kernels::{Source, cache};
 use schedlab_lab::Backend;
-use schedlab_lab::ask::{builds, code, variant_words};
+use schedlab_lab::ask::{builds, code, scx, variant_words};
 use schedlab_lab::search::hunt::faults::FAULTS;
 use schedlab_lab::search::hunt::{Budget, DifferenceSearch, Fault, Hunt, Judge, Loss, Sides, hunt};
 use schedlab_lab::search::suite;
@@ -28,6 +28,8 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// Simulated length of each run.
 const RUNTIME: Ns = Ns::ms(300);
+/// The longest wait that may be asked for: runs are three times as long, and no kernel's watchdog waits for 30 s more.
+const LONGEST_LIMIT: Ns = Ns::secs(10);
 /// The backend of that name, which must judge workloads.
 fn judging(name: &str) -> Result<Backend> {
     Backend::among(&[Backend::Sim, Backend::Code], "backend of a hunt", name)
@@ -130,6 +132,15 @@ impl HuntArgs {
         machines.iter_mut().for_each(whole_path);
         machines
     }
+    /// The longest wait that is not a finding.
+    fn limit(&self) -> Result<Ns> {
+        let limit = Ns::parse(&self.limit, "ms").map_err(|e| e.context("--limit"))?;
+        match limit <= LONGEST_LIMIT {
+            true => Ok(limit),
+            false => Err(Error::input(format!("--limit {}: no run of a hunt is as long", self.limit))
+                .help(format!("0 to {LONGEST_LIMIT}: each run is three times as long as the limit"))),
+        }
+    }
     /// How long the search takes.
     fn budget(&self) -> Result<Budget> {
         if let Some(n) = self.evals {
@@ -165,6 +176,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if args.first_difference {
         return first_differences(&args);
     }
+    args.limit()?;
     let (judge, backends, budget) = (judge(&args)?, args.backends(), args.budget()?);
     if args.vm {
         // Checked before the search, which takes long: QEMU may be missing, or a kernel may not build.
@@ -199,6 +211,9 @@ fn judge(args: &HuntArgs) -> Result<Judge> {
     for one in [&mut baseline, &mut variant] {
         one.level = args.code.level()?.unwrap_or(one.level);
         whole_paths(one);
+        if args.vm {
+            *one = scx::live(one, Path::new("")).map_err(|e| e.context("--vm"))?;
+        }
     }
     let machines = args.machines();
     match args.backend() {
@@ -209,7 +224,7 @@ fn judge(args: &HuntArgs) -> Result<Judge> {
             if !args.scheduler.asked()? {
                 return Ok(judge);
             }
-            let judge = judge.with_limit(Ns::parse(&args.limit, "ms").map_err(|e| e.context("--limit"))?);
+            let judge = judge.with_limit(args.limit()?);
             judge.check(interrupt::stop_flag()?).map(|()| judge)
         }
         _ => Judge::new(baseline, variant, fault, &machines, RUNTIME),

@@ -53,7 +53,7 @@ pub(super) fn confirmed(
             }
             match confirm(one, judge, args, *backend) {
                 Ok(row) => one_finding.confirmed.extend(row),
-                Err(e) if one.class == Class::Failure && scx::has_left(&e) => {
+                Err(e) if one.class == Class::Failure && scx::has_not_lasted(&e) => {
                     one_finding.fails = Some(e.message().to_owned());
                 }
                 Err(e) => {

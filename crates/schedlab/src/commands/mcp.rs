@@ -7,21 +7,28 @@
 
 use super::mcp_tools::{self, Asked};
 use crate::cli::Entry;
+use crate::fault::shell;
 use clap::{ArgMatches, Command};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use schedlab_base::hash::content_hash;
 use schedlab_base::{Error, Result, temp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub const ENTRY: Entry = Entry { command, run };
 
 /// Versions of the protocol whose messages are those below, newest first.
 const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2024-11-05"];
+/// Between two looks at calls that are to end.
+const LOOK: Duration = Duration::from_millis(20);
+/// The exit code that shells report for a process that a signal ended.
+const ENDED: i32 = 130;
 const NOT_JSON: i64 = -32700;
 const NOT_A_REQUEST: i64 = -32600;
 const NO_SUCH_METHOD: i64 = -32601;
@@ -29,7 +36,7 @@ const WRONG_PARAMETERS: i64 = -32602;
 
 fn command() -> Command {
     Command::new("mcp").about(
-        "Serve commands as tools for an agent, by the Model Context Protocol on standard input and output: run, \
+        "Serve commands as tools to a client of the Model Context Protocol on standard input and output: run, \
          compare, explain, try and others give JSON with verdicts, and the command line that repeats it. They run as \
          you, in this folder; try builds code of a patch",
     )
@@ -38,7 +45,7 @@ fn command() -> Command {
 /// A call between its request and its answer.
 #[derive(Default)]
 struct Call {
-    child: Option<Pid>,
+    child: Option<OwnedFd>,
     is_cancelled: bool,
 }
 
@@ -47,8 +54,8 @@ impl Call {
     /// beginning.
     fn cancel(&mut self) {
         self.is_cancelled = true;
-        // It may have ended meanwhile.
-        let _ = self.child.map(|child| kill_process(child, Signal::INT));
+        // It may have ended meanwhile; the descriptor then means no other process.
+        let _ = self.child.as_ref().map(|child| pidfd_send_signal(child, Signal::INT));
     }
 }
 
@@ -57,29 +64,59 @@ type Running = Arc<Mutex<BTreeMap<String, Call>>>;
 
 fn run(_: &ArgMatches) -> Result<()> {
     let running = Running::default();
-    let broken = |e| Error::machine(format!("standard input can't be read: {e}"));
-    std::thread::scope(|scope| {
-        for line in std::io::stdin().lock().lines() {
-            let line = line.map_err(broken)?;
-            if line.trim().is_empty() {
-                continue;
-            }
-            let Ok(message) = serde_json::from_str::<Value>(&line) else {
-                send(&failure(&Value::Null, NOT_JSON, "a message is one line of JSON"));
-                continue;
-            };
-            if is_call(&message) {
-                locked(&running).insert(message["id"].to_string(), Call::default());
-                let running = Arc::clone(&running);
-                scope.spawn(move || send(&called(&message, &running)));
-            } else if let Some(answer) = answered(&message, &running) {
-                send(&answer);
-            }
-        }
+    ends_with_its_client(&running)?;
+    let outcome = std::thread::scope(|scope| {
+        let served = serve(&running, |message| {
+            let running = Arc::clone(&running);
+            scope.spawn(move || send(&called(&message, &running)));
+        });
         // The client has gone: nobody waits for what still runs.
         locked(&running).values_mut().for_each(Call::cancel);
-        Ok(())
-    })
+        served
+    });
+    outcome.map_err(|e| Error::machine(format!("standard input can't be read: {e}")))
+}
+
+/// Answers messages until the input ends; `begin` makes a call of a tool beside.
+fn serve(running: &Running, begin: impl Fn(Value)) -> std::io::Result<()> {
+    let (mut input, mut line) = (std::io::stdin().lock(), Vec::new());
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let Ok(message) = serde_json::from_slice::<Value>(&line) else {
+            send(&failure(&Value::Null, NOT_JSON, "a message is one line of JSON"));
+            continue;
+        };
+        if !is_call(&message) {
+            answered(&message, running).iter().for_each(send);
+            continue;
+        }
+        let id = message["id"].to_string();
+        if locked(running).contains_key(&id) {
+            send(&failure(&message["id"], NOT_A_REQUEST, "a request with this id is running"));
+            continue;
+        }
+        locked(running).insert(id, Call::default());
+        begin(message);
+    }
+}
+
+/// At SIGTERM, SIGHUP and Ctrl-C calls end as at a cancellation, and then the server does.
+fn ends_with_its_client(running: &Running) -> Result<()> {
+    let running = Arc::clone(running);
+    let end = move || {
+        locked(&running).values_mut().for_each(Call::cancel);
+        while !locked(&running).is_empty() {
+            std::thread::sleep(LOOK);
+        }
+        std::process::exit(ENDED);
+    };
+    ctrlc::set_handler(end).map_err(|e| Error::machine(format!("can't catch SIGTERM: {e}")))
 }
 
 fn locked(running: &Running) -> MutexGuard<'_, BTreeMap<String, Call>> {
@@ -146,9 +183,15 @@ fn called(message: &Value, running: &Running) -> Value {
         locked(running).remove(&id.to_string());
         return failure(id, WRONG_PARAMETERS, &unknown.to_string());
     };
-    let empty = serde_json::Map::new();
-    let given = params["arguments"].as_object().unwrap_or(&empty);
-    let made = tool.asked(given).and_then(kept).and_then(|words| {
+    let given = match &params["arguments"] {
+        Value::Null => serde_json::Map::new(),
+        Value::Object(given) => given.clone(),
+        other => {
+            locked(running).remove(&id.to_string());
+            return failure(id, WRONG_PARAMETERS, &format!("arguments are an object, not {other}"));
+        }
+    };
+    let made = tool.asked(&given).and_then(kept).and_then(|words| {
         let done = ran(&words, id, running)?;
         Ok(result(&words, &done))
     });
@@ -183,7 +226,8 @@ fn ran(words: &[String], id: &Value, running: &Running) -> Result<Output> {
         .spawn()
         .map_err(failed)?;
     if let Some(call) = locked(running).get_mut(&id.to_string()) {
-        call.child = Pid::from_raw(child.id().cast_signed());
+        let pid = Pid::from_raw(child.id().cast_signed());
+        call.child = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         if call.is_cancelled {
             call.cancel();
         }
@@ -200,7 +244,7 @@ fn result(words: &[String], done: &Output) -> Value {
     };
     without_values(&mut printed);
     let whole = json!({
-        "command": format!("schedlab {}", line(words)),
+        "command": format!("schedlab {}", words.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ")),
         "exit_code": done.status.code(),
         "notes": notes.trim(),
         "result": printed,
@@ -217,27 +261,9 @@ fn without_values(comparison: &mut Value) {
     }
 }
 
-/// Words as a line for a shell.
-fn line(words: &[String]) -> String {
-    let plain = |word: &str| {
-        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=+.,:/@%".contains(c))
-    };
-    let quoted = words.iter().map(|word| match plain(word) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    });
-    quoted.collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_is_one_for_a_shell() {
-        let words = ["run", "--load=2 x", "--", "it's.toml", ""].map(str::to_owned);
-        assert_eq!(line(&words), r"run '--load=2 x' -- 'it'\''s.toml' ''");
-    }
 
     #[test]
     fn versions_are_the_client_s_or_the_newest() {

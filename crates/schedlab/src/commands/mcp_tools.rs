@@ -17,6 +17,7 @@ const TOOLS: &[(&str, &[&str])] = &[
     ("compare", &["compare"]),
     ("explain", &["explain"]),
     ("runs", &["runs"]),
+    ("gate", &["gate"]),
     ("history", &["kernel", "history"]),
     ("names", &["new"]),
 ];
@@ -77,7 +78,8 @@ impl Tool {
         let known: Vec<(String, &Arg)> = self.arguments().map(|arg| (name(arg), arg)).collect();
         let mut words: Vec<String> = self.words.iter().map(ToString::to_string).collect();
         let (mut text, mut behind) = (None, Vec::new());
-        for (parameter, value) in given {
+        // Many clients send what is not given as null.
+        for (parameter, value) in given.iter().filter(|(_, value)| !value.is_null()) {
             if parameter == TEXT && self.name == WITH_TEXT {
                 text = Some(values(parameter, value)?.concat());
                 continue;

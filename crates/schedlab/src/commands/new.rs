@@ -140,7 +140,7 @@ fn note_two_places(kernels: &[String]) {
 }
 
 /// Refuses a name that is empty, a workload's, an existing file's, or not a file name.
-fn check_name(file: &str, path: &Path) -> Result<()> {
+pub(super) fn check_name(file: &str, path: &Path) -> Result<()> {
     if file.trim().is_empty() {
         return Err(Error::input("the file's name is empty").help("schedlab new mine.toml"));
     }
@@ -218,7 +218,7 @@ fn seen_from(experiment: &Path, file: &str) -> String {
 }
 
 /// Writes a new file, completely or not at all, and never over another.
-fn write(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let wrong = |e: &std::io::Error| Error::io(path, "write", e);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {

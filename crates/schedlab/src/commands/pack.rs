@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub const ENTRY: Entry = Entry { command, run };
 
 /// Options about results, which this command hides because it has no results.
-const WITHOUT: [&str; 6] = ["format", "json", "plot", "predict", "timing", "jobs"];
+const WITHOUT: [&str; 6] = ["format", "json", "plot", "predict", "timing", "at_once"];
 
 #[derive(Args)]
 struct PackArgs {

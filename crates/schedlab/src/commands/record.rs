@@ -9,6 +9,8 @@ use schedlab_import::Imported;
 use schedlab_import::hears::Hears;
 use schedlab_import::to_run::{ChosenTasks, record};
 use schedlab_machine::Machine;
+use schedlab_native::cgroups::WatchedGroup;
+use schedlab_native::settings::System;
 use schedlab_native::tracepoints::live::{FinishedRecording, Recorder, RecordingResult};
 use schedlab_record::{Store, Stored, environment};
 use schedlab_report::run as one_run;
@@ -27,6 +29,10 @@ struct RecordArgs {
     /// How long to record
     #[arg(long, visible_alias = "for", value_name = "TIME", conflicts_with = "command")]
     duration: Option<String>,
+    /// Also keep what this control group is limited to, and how often it was throttled meanwhile: its folder, or its
+    /// path in the hierarchy of the cpu controller; may be given more than once
+    #[arg(long, value_name = "PATH")]
+    cgroup: Vec<String>,
     #[command(flatten)]
     tasks: TaskOptions,
     #[command(flatten)]
@@ -60,7 +66,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let stop = interrupt::stop_flag()?;
     let store = Store::create(&args.kept.out)?;
     let machine = Machine::load("host").ok();
+    let system = System::live();
+    let groups = args.cgroup.iter().map(|path| WatchedGroup::begin(&system, path));
+    let groups = groups.collect::<Result<Vec<_>>>().map_err(|e| e.context("--cgroup"))?;
     let (recorded, command) = watch(&args, length, stop)?;
+    let throttled: Vec<_> = groups.iter().map(|group| group.counted(&system)).collect();
     let described = args.tasks.chosen();
     let mut chosen = ChosenTasks { but: Some(std::process::id()), ..described.clone() };
     if let Some((process, _)) = command.filter(|_| described.is_all()) {
@@ -84,6 +94,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     imported.fingerprint = now.as_micros() as u64;
     let (mut found, events) = hears.finish(&mut imported);
     found.environment = environment::capture();
+    found.environment.extend(groups.iter().flat_map(|group| group.stated(&system)));
+    found.counters.extend(throttled.into_iter().flatten());
     found.warnings.extend(warnings);
     let program = args.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
     let about = args.kept.labels(imported.cast.release.clone(), program.map(shown), machine);

@@ -10,6 +10,7 @@ use schedlab_compare::comparison::stored::{self, Checked};
 use schedlab_compare::comparison::{Comparison, overview, params_of_run};
 use schedlab_compare::runs::{self, Chosen, Filter, ListedCell};
 use schedlab_compare::{Question, compare};
+use schedlab_lab::ask::verdict;
 use schedlab_record::store_listing::{HeldRun, RunHead, holdings, remove_run, remove_unfinished};
 use schedlab_record::{Record, RunDir};
 use schedlab_report::number::parameters;
@@ -228,6 +229,8 @@ fn show(args: &RunsArgs, name: Option<&str>) -> Result<()> {
         compare(&records, &Question { metrics: overview(&records), ..Question::default() }, &[])?;
     let seeds: Vec<u64> = held.iter().map(|r| r.seed).collect();
     let again = rerun_command::line(first, &run.run, &seeds);
+    let mut environment = first.found.environment.clone();
+    environment.extend(verdict::of(first).map(|said| (verdict::FACT.to_owned(), said)));
     if args.json {
         let shown = Shown {
             seed,
@@ -235,7 +238,7 @@ fn show(args: &RunsArgs, name: Option<&str>) -> Result<()> {
             params: params_of_run(first),
             changes: rerun_command::changes(&first.variant),
             again,
-            environment: first.found.environment.clone(),
+            environment,
             warnings: comparison.warnings,
             metrics: comparison.cells.into_iter().next().map(|c| c.metrics).unwrap_or_default(),
             cell,
@@ -248,11 +251,7 @@ fn show(args: &RunsArgs, name: Option<&str>) -> Result<()> {
         writeln!(out)?;
         metrics(&records, &comparison, out)?;
         writeln!(out, "\nenvironment")?;
-        first
-            .found
-            .environment
-            .iter()
-            .try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
+        environment.iter().try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
         writeln!(out, "\nto make it again")?;
         let none = "no single command line does it: it needs the experiment that made it";
         again.as_deref().unwrap_or(none).lines().try_for_each(|line| writeln!(out, "  {line}"))

@@ -20,6 +20,10 @@ use schedlab_report::growth as table;
 
 pub const ENTRY: Entry = Entry { command, run };
 
+/// Options of loads and their rows, which --growth does not have.
+const OF_LOADS: [&str; 9] =
+    ["quick", "format", "junit", "plot", "print", "all_rows", "predict", "budget", "metric"];
+
 #[derive(Args)]
 struct SuiteArgs {
     /// The kernel with its changes: v6.5+SIS_FIRST_IDLE+NO_WA_IDLE, v6.5:hz=1000,policy=batch, or with a name of its
@@ -36,8 +40,8 @@ struct SuiteArgs {
     #[command(flatten)]
     scheduler: SchedulerOptions,
     /// Instead of the loads: how calls and instructions of each operation grow with CPUs, by one load on flat machines
-    /// of 8 to 1,024 CPUs, or on those of --machine
-    #[arg(long, requires = "scx", conflicts_with_all = ["quick", "format"], help_heading = "sched_ext")]
+    /// of 8 to 1,024 CPUs, or on those of --machine. For --fail-on an operation that grows is worse
+    #[arg(long, requires = "scx", conflicts_with_all = OF_LOADS, help_heading = "sched_ext")]
     growth: bool,
     #[command(flatten)]
     options: ExperimentOptions,
@@ -84,6 +88,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
     if args.growth {
+        if backend != Backend::Code {
+            let text = format!("--growth counts instructions of BPF, and backend {backend} does not");
+            return Err(Error::input(text).help("leave out --backend"));
+        }
         let schedulers = std::iter::once(&baseline).chain(&others).filter(|v| v.scx.is_some());
         return grown(&schedulers.collect::<Vec<_>>(), &machines, &args);
     }
@@ -107,9 +115,10 @@ fn grown(schedulers: &[&Variant], machines: &[String], args: &SuiteArgs) -> Resu
     left_out.for_each(|w| output::note(&format!("warning: {}", w.warning.message)));
     if args.options.form()?.name == "json" {
         output::json_as("schedlab/growth/1", &serde_json::json!({ "schedulers": all }))?;
-        return gate::none_left_out(&made.comparison);
+    } else {
+        let kernel = made.records.first().map_or("", |record| record.kernel.as_str());
+        output::result(|out| all.iter().try_for_each(|one| table::text(one, kernel, out)))?;
     }
-    let kernel = made.records.first().map_or("", |record| record.kernel.as_str());
-    output::result(|out| all.iter().try_for_each(|one| table::text(one, kernel, out)))?;
+    args.options.gate().check_growth(&all)?;
     gate::none_left_out(&made.comparison)
 }

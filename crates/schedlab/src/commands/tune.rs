@@ -2,6 +2,7 @@
 
 use crate::cli::Entry;
 use crate::code_options::CodeOptions;
+use crate::fault::shell;
 use crate::guests::GuestOptions;
 use crate::listener::Shown;
 use crate::{common, output};
@@ -13,6 +14,8 @@ use schedlab_lab::ask::experiment::{self, Experiment, Part, write::quoted};
 use schedlab_lab::ask::here;
 use schedlab_lab::search::tune::{AXES, Form, Ground, Tune, profile, with, words};
 use schedlab_lab::{Backend, Lab, Options, RunRequest};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -52,7 +55,7 @@ struct TuneArgs {
     /// Seed of the first run [default: the experiment's; of a command one that is new each time]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// End the race after this time, and confirm those that lead
+    /// End the race at the first round that is over after this time, and confirm those that lead
     #[arg(long, value_name = "TIME", value_parser = common::length_of_time)]
     budget: Option<Ns>,
     /// Write the winner as a tuned profile, a script or a drop-in of systemd; may be given more than once
@@ -118,6 +121,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
         named if named.len() <= 2 => each_once(named),
         _ => return Err(Error::input("two metrics at most").help("give --metric once or twice")),
     };
+    if let Some(kernel) = args.kernel.first().filter(|_| !matches!(backend, Backend::Vm | Backend::Code)) {
+        let text = format!(
+            "--kernel {kernel} names a real kernel, and backend {backend} runs the experiment's variants"
+        );
+        return Err(Error::input(text).help("add --backend vm or --backend code"));
+    }
+    args.write.iter().try_for_each(|(_, file)| temp::check_place(file))?;
     let words = tried(&args, &experiment, backend)?;
     let backends = common::backends(None)?;
     let shown = Shown::new(args.quiet);
@@ -130,7 +140,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
         first: args.runs,
         limit: args.budget.map(|time| Duration::from_nanos(time.0)),
     };
-    let tuned = tune.search()?;
+    let again = |e: Error| match (&args.file, tune.request.wanted.seed) {
+        (None, Some(seed)) if args.seed.is_none() => e.context(format!("with --seed {seed}")),
+        _ => e,
+    };
+    let tuned = tune.search().map_err(again)?;
     if args.json {
         output::json_as("schedlab/tune/1", &tuned)?;
     } else {
@@ -222,8 +236,22 @@ fn keep(args: &TuneArgs, experiment: &Experiment, tuned: &Tuned) -> Result<()> {
         tuned.default,
         tuned.metrics.join(" and ")
     );
+    let command = match args.command.as_slice() {
+        [] => "\"$@\"".to_owned(),
+        words => words.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" "),
+    };
     for (form, file) in &args.write {
-        temp::write_whole(file, profile(&variant, *form, &about, &args.command.join(" "))?.as_bytes())?;
+        match profile(&variant, *form, &about, &command) {
+            Ok(text) => temp::write_whole(file, text.as_bytes())?,
+            Err(e) => {
+                output::note(&format!("{} is not written: {e}", file.display()));
+                continue;
+            }
+        }
+        if *form == Form::Script {
+            let may_run = std::fs::set_permissions(file, Permissions::from_mode(0o755));
+            may_run.map_err(|e| Error::io(file, "make executable", &e))?;
+        }
     }
     Ok(())
 }

@@ -46,6 +46,9 @@ struct task_struct {
 	int pid;
 } __attribute__((preserve_access_index));
 struct rq;
+struct pt_regs {
+	unsigned long di, ax;
+} __attribute__((preserve_access_index));
 struct bpf_timer {
 	u64 opaque[2];
 } __attribute__((aligned(8)));
@@ -78,6 +81,8 @@ extern void bpf_rcu_read_unlock(void) KSYM;
 extern void bpf_preempt_disable(void) KSYM;
 extern void bpf_preempt_enable(void) KSYM;
 extern void *bpf_cast_to_kern_ctx(void *object) KSYM;
+extern struct task_struct *bpf_task_from_pid(int pid) KSYM;
+extern int bpf_strlen(const char *text) KSYM;
 extern void scx_bpf_error_bstr(char *format, u64 *data, u32 size) KSYM;
 extern struct bpf_cpumask *bpf_cpumask_create(void) KSYM;
 extern void bpf_cpumask_release(struct bpf_cpumask *mask) KSYM;
@@ -322,6 +327,39 @@ int registers(u64 *arguments)
 	bpf_preempt_enable();
 	return 0;
 }
+/* try_to_wake_up() leads to programs only because these ask for it: they see the same task and result in all ways. */
+static u64 wakes_task, wakes_result;
+SEC("fentry/try_to_wake_up")
+int wakes(u64 *arguments)
+{
+	wakes_task = arguments[0];
+	bpf_strlen("begins");
+	return 0;
+}
+SEC("kprobe/try_to_wake_up")
+int wakes_by_registers(struct pt_regs *registers)
+{
+	if (registers->di != wakes_task || !((struct task_struct *)registers->di)->pid)
+		scx_bpf_error_bstr("the registers of try_to_wake_up are wrong", 0, 0);
+	return 0;
+}
+SEC("fexit/try_to_wake_up")
+int woken(u64 *arguments)
+{
+	if (arguments[0] != wakes_task || (int)arguments[3] >> 1)
+		scx_bpf_error_bstr("the end of try_to_wake_up is wrong", 0, 0);
+	wakes_result = arguments[3];
+	return 0;
+}
+SEC("kretprobe/try_to_wake_up")
+int woken_by_registers(struct pt_regs *registers)
+{
+	if (registers->ax != wakes_result)
+		scx_bpf_error_bstr("the result of try_to_wake_up is wrong", 0, 0);
+	bpf_task_from_pid(1);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_fork")
 int forks(u64 *arguments)
 {
@@ -342,7 +380,7 @@ int not_asked_for(u64 *arguments)
 	return 0;
 }
 #ifdef NOWHERE
-SEC("fentry/try_to_wake_up")
+SEC("fentry/synchronize_rcu")
 int nowhere(u64 *arguments)
 {
 	return 0;

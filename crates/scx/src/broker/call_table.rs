@@ -103,6 +103,9 @@ const IOCTL: &[u32] = &[
     libc::TCGETS as u32,
     libc::TIOCGWINSZ as u32,
 ];
+/// `PERF_EVENT_IOC_ENABLE` and `_DISABLE`.
+const EVENT_ON: u32 = 0x2400;
+const EVENT_OFF: u32 = 0x2401;
 const UNIX: Condition = In(0, ALL, &[libc::AF_UNIX as u32]);
 /// Kinds of sockets whose messages go to the other end only, whatever address they have.
 const CONNECTED: Condition = In(1, 0xf, &[libc::SOCK_STREAM as u32, libc::SOCK_SEQPACKET as u32]);
@@ -170,17 +173,28 @@ const TABLE: &[Row] = &[
     row(
         calls![SYS_read SYS_write SYS_readv SYS_writev SYS_pread64 SYS_pwrite64 SYS_preadv SYS_pwritev SYS_lseek
             SYS_close SYS_dup SYS_dup3 SYS_ftruncate SYS_fallocate SYS_fadvise64 SYS_pipe2 SYS_eventfd2
-            SYS_epoll_create1 SYS_getcwd SYS_umask],
+            SYS_epoll_create1 SYS_inotify_init1 SYS_getcwd SYS_umask],
         &[],
         Then::Let,
         "files that it has open: each is its own, or came from the broker",
     ),
     row(calls![SYS_fcntl], &[In(1, ALL, FCNTL)], Then::Let, "numbers and flags of files"),
     row(calls![SYS_ioctl], &[In(1, ALL, IOCTL)], Then::Let, "pipes, sockets, and whether it is a terminal"),
-    row(calls![SYS_fsync SYS_fdatasync SYS_flock], &[], Then::Nothing, "nothing of it lasts"),
+    row(
+        calls![SYS_ioctl],
+        &[In(1, ALL, &[EVENT_ON, EVENT_OFF])],
+        Then::Nothing,
+        "its link switches an event",
+    ),
+    row(
+        calls![SYS_fsync SYS_fdatasync SYS_flock SYS_inotify_rm_watch],
+        &[],
+        Then::Nothing,
+        "nothing of it lasts",
+    ),
     row(
         calls![SYS_openat SYS_openat2 SYS_faccessat SYS_faccessat2 SYS_newfstatat SYS_fstat SYS_statx SYS_readlinkat
-            SYS_getdents64],
+            SYS_getdents64 SYS_inotify_add_watch],
         &[],
         Then::Ask,
         "paths: the broker opens what it is shown, and hands it in",
@@ -299,7 +313,7 @@ const OLDER: &[Row] = &[
     ),
     row(calls![SYS_dup2], &[AtLeast(1, FIRST_LINK)], Then::Refuse(libc::EBADF), "numbers of links"),
     row(
-        calls![SYS_dup2 SYS_pipe SYS_eventfd SYS_epoll_create],
+        calls![SYS_dup2 SYS_pipe SYS_eventfd SYS_epoll_create SYS_inotify_init],
         &[],
         Then::Let,
         "files that it has open: each is its own, or came from the broker",
@@ -342,8 +356,8 @@ const OTHERS: &[(i64, &str)] = calls![SYS_acct SYS_add_key SYS_adjtimex SYS_capg
     SYS_clock_adjtime SYS_clock_settime SYS_delete_module SYS_fanotify_init SYS_fanotify_mark SYS_fchdir SYS_fchmod
     SYS_fchmodat2 SYS_fchown SYS_fgetxattr SYS_finit_module SYS_flistxattr SYS_fremovexattr SYS_fsconfig SYS_fsetxattr
     SYS_fsmount SYS_fsopen SYS_fspick SYS_fstatfs SYS_futex_waitv SYS_get_mempolicy SYS_get_robust_list
-    SYS_getresgid SYS_getresuid SYS_getxattr SYS_init_module SYS_inotify_add_watch SYS_inotify_init1
-    SYS_inotify_rm_watch SYS_io_cancel SYS_io_destroy SYS_io_getevents SYS_io_setup SYS_io_submit SYS_io_uring_enter
+    SYS_getresgid SYS_getresuid SYS_getxattr SYS_init_module
+    SYS_io_cancel SYS_io_destroy SYS_io_getevents SYS_io_setup SYS_io_submit SYS_io_uring_enter
     SYS_io_uring_register SYS_io_uring_setup SYS_ioprio_get SYS_kcmp SYS_kexec_file_load SYS_kexec_load SYS_keyctl
     SYS_landlock_add_rule SYS_landlock_create_ruleset SYS_landlock_restrict_self SYS_lgetxattr SYS_listxattr
     SYS_llistxattr SYS_lremovexattr SYS_lsetxattr SYS_mbind SYS_memfd_secret SYS_migrate_pages SYS_mount
@@ -363,7 +377,7 @@ const OTHERS: &[(i64, &str)] = calls![SYS_acct SYS_add_key SYS_adjtimex SYS_capg
 
 /// The same of older names.
 #[cfg(target_arch = "x86_64")]
-const OLDER_OTHERS: &[(i64, &str)] = calls![SYS_fork SYS_futimesat SYS_getdents SYS_get_thread_area SYS_inotify_init
+const OLDER_OTHERS: &[(i64, &str)] = calls![SYS_fork SYS_futimesat SYS_getdents SYS_get_thread_area
     SYS_ioperm SYS_iopl SYS_modify_ldt SYS_set_thread_area SYS_sysfs SYS_uselib SYS_ustat SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_OTHERS: &[(i64, &str)] = &[];

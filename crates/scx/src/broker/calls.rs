@@ -81,8 +81,6 @@ impl Calls {
                 if done { Ok(Reply::Value(0)) } else { Err(Errno(libc::EFAULT)) }
             }
             libc::SYS_getpriority => Ok(Reply::Value(PRIORITY_OF_NICE_0)),
-            // Counters of the hardware.
-            libc::SYS_perf_event_open => Err(Errno(libc::ENOENT)),
             _ => Err(Errno(libc::ENOSYS)),
         }
     }

@@ -37,6 +37,8 @@ pub enum Kind {
     ReadLink(Option<usize>, usize, usize, usize),
     /// What is in an open folder.
     List,
+    /// Wants to hear of changes at the path, of which there are none.
+    Watch(usize),
     /// Wants to change what is at the path.
     Change(Option<usize>, usize),
     /// Wants what no program gets, with the path in the record.
@@ -62,6 +64,7 @@ const TABLE: &[(i64, Kind)] = &[
     (libc::SYS_statx, Kind::Statx),
     (libc::SYS_readlinkat, Kind::ReadLink(AT, 1, 2, 3)),
     (libc::SYS_getdents64, Kind::List),
+    (libc::SYS_inotify_add_watch, Kind::Watch(1)),
     (libc::SYS_mkdirat, Kind::Change(AT, 1)),
     (libc::SYS_unlinkat, Kind::Change(AT, 1)),
     (libc::SYS_renameat, Kind::Change(AT, 1)),
@@ -165,6 +168,12 @@ impl<'a> Files<'a> {
                 Ok(Reply::Value(link.len() as i64))
             }
             Kind::List => self.list(call),
+            Kind::Watch(path) => {
+                let named = self.shown(call, (None, path))?;
+                self.reach(&named, true)?;
+                // A number above 0, the same for the same path.
+                Ok(Reply::Value((self.tree.inode(&named.path) >> 33 | 1) as i64))
+            }
             Kind::Change(folder, path) => {
                 let named = self.named(call, (folder, path))?;
                 let is_scratch = is_scratch(&named);
@@ -239,7 +248,7 @@ impl<'a> Files<'a> {
             }
         }
         let file = match found? {
-            Reached::Node(node) => handed(&named.path, node, flags, writes)?,
+            Reached::Node(node) => handed(self.tree, (&named.path, node), flags, writes)?,
             Reached::File(file) if flags & libc::O_PATH != 0 => file,
             Reached::File(file) => {
                 let kept = flags & (libc::O_ACCMODE | libc::O_DIRECTORY);
@@ -272,7 +281,7 @@ impl<'a> Files<'a> {
         }
         let named = self.shown(call, at)?;
         match self.reach(&named, flags & libc::AT_SYMLINK_NOFOLLOW == 0)? {
-            Reached::Node(node) => Ok(stat::of_node(&named.path, node)),
+            Reached::Node(node) => Ok(stat::of_node(self.tree, &named.path, node)),
             Reached::File(file) => stat::of_file(&file),
         }
     }
@@ -283,7 +292,7 @@ impl<'a> Files<'a> {
         let path = opened(call.thread, number).unwrap_or_default();
         let node =
             matches!(self.paths.place(&path), Some(Place::Machine)).then(|| self.tree.find(&path, true));
-        node.flatten().map_or_else(|| stat::of_file(&file), |node| Ok(stat::of_node(&path, node)))
+        node.flatten().map_or_else(|| stat::of_file(&file), |node| Ok(stat::of_node(self.tree, &path, node)))
     }
     fn read_link(&mut self, call: &Call, at: PathAt) -> Result<Vec<u8>, Errno> {
         let mut named = self.shown(call, at)?;
@@ -326,13 +335,13 @@ impl<'a> Files<'a> {
 const MOST_LISTED: usize = 1 << 16;
 
 /// A file of the simulated machine, in memory, as the program gets it: a copy that nobody else sees.
-fn handed(path: &Path, node: &Node, flags: i32, writes: bool) -> Result<OwnedFd, Errno> {
+fn handed(tree: &Tree, (path, node): (&Path, &Node), flags: i32, writes: bool) -> Result<OwnedFd, Errno> {
     let bytes = match node {
         Node::Link(_) => return Err(Errno(libc::ELOOP)),
         Node::File(_) if flags & libc::O_DIRECTORY != 0 => return Err(Errno(libc::ENOTDIR)),
         Node::File(_) if flags & libc::O_TRUNC != 0 => Vec::new(),
         Node::File(bytes) => bytes.clone(),
-        Node::Folder(inside) => records(path, inside),
+        Node::Folder(inside) => records(tree, path, inside),
     };
     let mut file = memory(&path.to_string_lossy(), 0)?;
     file.write_all(&bytes)?;

@@ -9,6 +9,8 @@ use super::notify::{Call, Reply};
 /// The program's process id, and its first thread's: among the highest, so that no simulated task has it.
 pub const PROGRAM: i32 = 4_100_000;
 const PARENT: i32 = 1;
+/// In the place of a thread that has ended.
+const ENDED: i32 = 0;
 
 #[derive(Debug)]
 pub struct Identity {
@@ -57,16 +59,22 @@ impl Identity {
     /// This machine's number of a thread.
     pub fn here(&self, thread: i32) -> i32 {
         let at = usize::try_from(thread.wrapping_sub(PROGRAM)).ok();
-        at.and_then(|at| self.threads.get(at).copied()).unwrap_or(thread)
+        at.and_then(|at| self.threads.get(at).copied()).filter(|here| *here != ENDED).unwrap_or(thread)
     }
-    /// Threads that were not seen before get the next numbers: of those, the kernel gave the first one the lowest.
     fn look(&mut self) {
         let folder = std::fs::read_dir(format!("/proc/{}/task", self.pid));
         let names = folder.into_iter().flatten().flatten();
-        let mut new: Vec<i32> = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        new.retain(|thread| !self.threads.contains(thread));
-        new.sort_unstable();
-        self.threads.extend(new);
+        self.see(names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect());
+    }
+    /// Threads that were not seen before get the next numbers. The kernel lists them in the order of their creation,
+    /// which is not that of its numbers: those begin anew when they are used up, and then a thread may have the number
+    /// of one that has ended.
+    fn see(&mut self, listed: Vec<i32>) {
+        for known in self.threads.iter_mut().skip(1).filter(|known| !listed.contains(known)) {
+            *known = ENDED;
+        }
+        self.threads
+            .extend(listed.into_iter().filter(|thread| !self.threads.contains(thread)).collect::<Vec<_>>());
     }
     /// To the process, or to one of its threads.
     fn signal(&mut self, thread: Option<i32>, signal: i32) -> Result<Reply, Errno> {
@@ -77,5 +85,21 @@ impl Identity {
         let thread = self.here(thread);
         // SAFETY: as above; a thread of another process is not found.
         Errno::check(unsafe { libc::syscall(libc::SYS_tgkill, self.pid, thread, signal) }).map(Reply::Value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_numbered_by_their_creation_when_the_machines_numbers_begin_anew() {
+        let mut identity = Identity::new(32_700);
+        identity.see(vec![32_700, 32_767, 301]);
+        identity.see(vec![32_700, 301]);
+        // The number of the one that has ended is given again.
+        identity.see(vec![32_700, 301, 32_767, 300]);
+        let here: Vec<i32> = (PROGRAM..PROGRAM + 5).map(|thread| identity.here(thread)).collect();
+        assert_eq!(here, [32_700, PROGRAM + 1, 301, 32_767, 300], "PROGRAM + 1 has ended");
     }
 }

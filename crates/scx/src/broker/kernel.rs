@@ -80,6 +80,8 @@ pub trait Kernel {
     /// # Errors
     /// As bpf(2)'s `BPF_PROG_TEST_RUN`.
     fn test_run(&mut self, program: usize, context: &mut Vec<u8>, cpu: u32) -> Result<u32, Errno>;
+    /// The time that each CPU has been with a task so far.
+    fn busy_ns(&mut self) -> Vec<u64>;
     /// All threads of the program sleep, the first up to `until_ns`, or for ever: simulated time passes.
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake;
 }

@@ -17,7 +17,7 @@ use super::spawn::{self, Started};
 use super::time::{self, Clock, Sleeper, Timed, Waits};
 use super::timers::{Expired, Timers};
 use super::waits;
-use super::{Refusal, Request};
+use super::{Refusal, Request, Tree};
 use crate::Scheduler;
 use crate::btf::Btf;
 use schedlab_base::{Error, Result};
@@ -36,7 +36,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const SETTLED_LOOKS: u32 = 2;
 
 /// What became of a program.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     pub status: ExitStatus,
     /// The scheduler that it attached.
@@ -79,6 +79,9 @@ pub fn run(request: &Request, kernel: &mut dyn Kernel) -> Result<Outcome> {
 
 struct Session<'a> {
     request: &'a Request,
+    /// The machine's files at `seen_ns`, the latest time at which the program has named one.
+    tree: Tree,
+    seen_ns: u64,
     child: Child,
     process: Process,
     listener: Listener,
@@ -110,6 +113,8 @@ impl<'a> Session<'a> {
         readable.extend(request.readable.iter().cloned());
         Ok(Session {
             request,
+            tree: request.tree.clone(),
+            seen_ns: 0,
             process,
             listener: started.listener,
             clock_is_seen: started.clock_is_seen,
@@ -209,6 +214,7 @@ impl<'a> Session<'a> {
         }
         match call.number {
             libc::SYS_bpf => return self.bpf.answer(call, self.calls.cpu(call.thread), kernel),
+            libc::SYS_perf_event_open => return self.bpf.event_open(call),
             libc::SYS_epoll_ctl => return self.bpf.epoll_control(call, &self.process),
             libc::SYS_close => {
                 self.bpf.closes(call, kernel);
@@ -221,7 +227,8 @@ impl<'a> Session<'a> {
             _ => {}
         }
         if let Some(kind) = files::kind(call.number) {
-            let (tree, paths) = (&self.request.tree, &self.paths);
+            self.look_again(kernel);
+            let (tree, paths) = (&self.tree, &self.paths);
             return Files { tree, paths, process: &self.process, refused: &mut self.refused }
                 .answer(call, kind);
         }
@@ -250,6 +257,14 @@ impl<'a> Session<'a> {
                 }
                 answer => answer,
             },
+        }
+    }
+    /// What of the machine's files changes as it runs.
+    fn look_again(&mut self, kernel: &mut dyn Kernel) {
+        if self.clock.now_ns > self.seen_ns {
+            self.seen_ns = self.clock.now_ns;
+            self.tree.put_times(&kernel.busy_ns(), self.seen_ns);
+            self.tree.put_state(self.bpf.attached_name());
         }
     }
     fn refuse(&mut self, name: String, errno: i32) -> Errno {

@@ -2,7 +2,7 @@
 
 use super::errno::Errno;
 use super::time::EPOCH_S;
-use super::tree::{Node, inode, size};
+use super::tree::{Node, Tree, size};
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -62,7 +62,7 @@ pub fn of_file(file: &OwnedFd) -> Result<libc::stat, Errno> {
 }
 
 /// A file of the simulated machine, at this path.
-pub fn of_node(path: &Path, node: &Node) -> libc::stat {
+pub fn of_node(tree: &Tree, path: &Path, node: &Node) -> libc::stat {
     // SAFETY: the struct consists of integers.
     let mut got: libc::stat = unsafe { std::mem::zeroed() };
     got.st_mode = match node {
@@ -71,7 +71,7 @@ pub fn of_node(path: &Path, node: &Node) -> libc::stat {
         Node::Link(_) => libc::S_IFLNK | 0o777,
     };
     got.st_dev = DEVICE;
-    got.st_ino = inode(path);
+    got.st_ino = tree.inode(path);
     got.st_nlink = if matches!(node, Node::Folder(_)) { 2 } else { 1 };
     got.st_size = size(node) as i64;
     got.st_blksize = BLOCK_BYTES as _;

@@ -1,8 +1,9 @@
 //! The simulated machine as files: what programs and their libraries read of /sys and /proc.
 //!
 //! Two tables say it all: files of a CPU and files of a cache. CPUs are numbered from 0 on without gaps, and all of
-//! them are online.
+//! them are online. What changes while the machine runs is put anew by [`Tree::put_times`] and [`Tree::put_state`].
 
+use super::bpf::PROBE_KIND;
 use super::tree::{Node as Entry, Tree};
 use std::fmt::Write;
 
@@ -55,6 +56,17 @@ pub struct Machine {
 pub struct Node {
     pub memory_bytes: u64,
     pub distances: Vec<u32>,
+}
+
+/// A group of tasks: a folder of `/sys/fs/cgroup`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Group {
+    /// From the root: "/" is the root itself.
+    pub path: String,
+    /// What the kernel knows it by, and the folder's inode.
+    pub id: u64,
+    /// Files of the cpu controller, and what they say.
+    pub files: Vec<(String, String)>,
 }
 
 /// CPUs that are the same in something.
@@ -112,7 +124,55 @@ impl Tree {
     fn link(&mut self, path: &str, to: String) {
         self.put(path, Entry::Link(to));
     }
+    /// `/proc/stat`: the time that each CPU has been with a task so far is user time, the rest of its time is idle.
+    pub fn put_times(&mut self, busy_ns: &[u64], now_ns: u64) {
+        let ticks = |ns: u64| ns / (1_000_000_000 / USER_HZ);
+        let one = |busy_ns: &u64| (ticks(*busy_ns), ticks(now_ns.saturating_sub(*busy_ns)));
+        let each: Vec<(u64, u64)> = busy_ns.iter().map(one).collect();
+        let all = each.iter().fold((0, 0), |sum, cpu| (sum.0 + cpu.0, sum.1 + cpu.1));
+        let named = each.iter().enumerate().map(|(cpu, times)| (format!("cpu{cpu}"), *times));
+        let mut text = String::new();
+        for (name, (user, idle)) in std::iter::once(("cpu ".to_owned(), all)).chain(named) {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name} {user} 0 0 {idle} 0 0 0 0 0 0");
+        }
+        self.text("proc/stat", text + "btime 1767225600\n");
+    }
+    /// Functions that programs may be attached to.
+    pub fn put_functions<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        let (mut symbols, mut traceable) = (String::new(), String::new());
+        for name in names {
+            // Writing to a string does not fail.
+            let _ = writeln!(symbols, "{:016x} T {name}", 0);
+            let _ = writeln!(traceable, "{name}");
+        }
+        self.text("proc/kallsyms", symbols);
+        self.text("sys/kernel/tracing/available_filter_functions", traceable);
+        self.line("proc/mounts", "tracefs /sys/kernel/tracing tracefs rw 0 0");
+    }
+    pub fn put_group(&mut self, group: &Group) {
+        let folder = format!("sys/fs/cgroup{}", group.path.trim_end_matches('/'));
+        for (name, text) in &group.files {
+            self.text(&format!("{folder}/{name}"), text.clone());
+        }
+        for name in ["cgroup.controllers", "cgroup.subtree_control"] {
+            self.line(&format!("{folder}/{name}"), "cpu");
+        }
+        self.set_inode(&folder, group.id);
+    }
+    /// `/sys/kernel/sched_ext`: whether a scheduler has the tasks, and its name.
+    pub fn put_state(&mut self, scheduler: Option<&str>) {
+        let folder = "sys/kernel/sched_ext";
+        self.line(&format!("{folder}/state"), if scheduler.is_some() { "enabled" } else { "disabled" });
+        self.line(&format!("{folder}/enable_seq"), u32::from(scheduler.is_some()));
+        if let Some(name) = scheduler {
+            self.line(&format!("{folder}/root/ops"), name);
+        }
+    }
 }
+
+/// Ticks of a second in files of times.
+const USER_HZ: u64 = 100;
 
 /// The machine's files.
 pub fn files(machine: &Machine) -> Tree {
@@ -198,7 +258,7 @@ fn put_nodes(tree: &mut Tree, machine: &Machine) {
 
 /// What the kernel says of itself. Nothing has run yet.
 fn put_kernel(tree: &mut Tree, machine: &Machine) {
-    let (mut info, mut stat) = (String::new(), "cpu  0 0 0 0 0 0 0 0 0 0\n".to_owned());
+    let mut info = String::new();
     for (number, cpu) in machine.cpus.iter().enumerate() {
         let (mhz, khz) = (cpu.most_khz / 1000, cpu.most_khz % 1000);
         // Writing to a string does not fail.
@@ -207,23 +267,20 @@ fn put_kernel(tree: &mut Tree, machine: &Machine) {
             "processor\t: {number}\ncpu MHz\t\t: {mhz}.{khz:03}\nphysical id\t: {}\ncore id\t\t: {}\n\n",
             cpu.package, cpu.core
         );
-        let _ = writeln!(stat, "cpu{number} 0 0 0 0 0 0 0 0 0 0");
     }
     tree.text("proc/cpuinfo", info);
-    tree.text("proc/stat", stat + "btime 1767225600\n");
+    tree.put_times(&vec![0; machine.cpus.len()], 0);
     let kib = machine.nodes.iter().map(|node| node.memory_bytes / 1024).sum::<u64>();
     tree.line("proc/meminfo", format!("MemTotal: {kib} kB\nMemFree: {kib} kB\nMemAvailable: {kib} kB"));
     tree.line("proc/sys/kernel/pid_max", 4_194_304);
     // Readers of gzip take plain text, too.
     tree.text("proc/config.gz", machine.config.clone());
-    for (name, value) in [
-        ("state", "disabled"),
-        ("switch_all", "0"),
-        ("nr_rejected", "0"),
-        ("hotplug_seq", "0"),
-        ("enable_seq", "0"),
-    ] {
-        tree.line(&format!("sys/kernel/sched_ext/{name}"), value);
+    // What programs read before they attach to functions.
+    tree.line("sys/bus/event_source/devices/kprobe/type", PROBE_KIND);
+    tree.line("sys/bus/event_source/devices/kprobe/format/retprobe", "config:0");
+    tree.put_state(None);
+    for name in ["switch_all", "nr_rejected", "hotplug_seq"] {
+        tree.line(&format!("sys/kernel/sched_ext/{name}"), 0);
     }
 }
 

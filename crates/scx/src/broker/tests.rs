@@ -103,6 +103,10 @@ impl Kernel for Fake {
         context[0] += 1;
         Ok(41)
     }
+    fn busy_ns(&mut self) -> Vec<u64> {
+        // CPU 0 has worked all the time, the others have not.
+        vec![self.now_ns, 0, 0, 0, 0, 0]
+    }
     fn sleep(&mut self, until_ns: Option<u64>) -> Wake {
         self.slept.push(until_ns);
         if let Some(ring) = self.ring.take() {
@@ -192,8 +196,18 @@ fn a_program_attaches_its_scheduler_sleeps_in_simulated_time_and_takes_it_off() 
         [(1, context(5), false, 0), (1, context(6), true, 4)],
         "one before, one after the attach"
     );
-    assert_eq!(fake.loads, [(4, 4)], "for the run; nothing was new for the traces and the operations");
-    let traces = [(2, "fentry/select"), (3, "tp_btf/sched_switch"), (3, "not tp_btf/sched_switch")];
+    assert_eq!(
+        fake.loads,
+        [(4, 4), (4, 5)],
+        "for the run, then for the probe; nothing was new for the others"
+    );
+    let traces = [
+        (2, "fentry/select"),
+        (3, "tp_btf/sched_switch"),
+        (4, "kretprobe/select"),
+        (3, "not tp_btf/sched_switch"),
+        (4, "not kretprobe/select"),
+    ];
     assert_eq!(fake.traces, traces.map(|(at, target)| (at, target.to_owned())));
     assert!(outcome.refused_bpf.contains_key("link of program traces to fentry/select"));
 }

@@ -16,11 +16,15 @@ pub enum Node {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tree(Node);
+pub struct Tree {
+    root: Node,
+    /// Inode numbers that mean something, by path.
+    inodes: BTreeMap<PathBuf, u64>,
+}
 
 impl Default for Tree {
     fn default() -> Tree {
-        Tree(Node::Folder(BTreeMap::new()))
+        Tree { root: Node::Folder(BTreeMap::new()), inodes: BTreeMap::new() }
     }
 }
 
@@ -40,7 +44,7 @@ fn names(path: &Path) -> Vec<&str> {
 impl Tree {
     /// Puts a file or a link at a path, and folders on the way.
     pub fn put(&mut self, path: &str, node: Node) {
-        let mut at = &mut self.0;
+        let mut at = &mut self.root;
         for name in names(Path::new(path)) {
             if !matches!(at, Node::Folder(_)) {
                 *at = Node::Folder(BTreeMap::new());
@@ -55,7 +59,7 @@ impl Tree {
         let mut links = 0;
         let mut path = path.to_owned();
         'again: loop {
-            let (names, mut at) = (names(&path), &self.0);
+            let (names, mut at) = (names(&path), &self.root);
             for (depth, name) in names.iter().enumerate() {
                 let Node::Folder(inside) = at else { return None };
                 at = inside.get(*name)?;
@@ -76,6 +80,15 @@ impl Tree {
             return Some(at);
         }
     }
+    /// A number for the file at a path, the same in each run: one that it was given, or FNV-1a of its path.
+    pub fn inode(&self, path: &Path) -> u64 {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        self.inodes.get(path).copied().unwrap_or_else(|| bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash))
+    }
+    pub fn set_inode(&mut self, path: &str, number: u64) {
+        self.inodes.insert(Path::new("/").join(path), number);
+    }
     /// The content of a file.
     pub fn file(&self, path: &str) -> Option<&[u8]> {
         match self.find(Path::new(path), true)? {
@@ -94,26 +107,18 @@ fn kind(node: &Node) -> u8 {
     }
 }
 
-/// A number for a file, the same in each run (FNV-1a of its path).
-pub fn inode(path: &Path) -> u64 {
-    let bytes = path.as_os_str().as_encoded_bytes();
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 /// Where the name begins in a record of getdents64(2).
 const NAME_AT: usize = 19;
 
 /// A folder as getdents64(2) gives it: records, of which each says where the next one begins.
-pub fn records(path: &Path, inside: &BTreeMap<String, Node>) -> Vec<u8> {
+pub fn records(tree: &Tree, path: &Path, inside: &BTreeMap<String, Node>) -> Vec<u8> {
     let own = [(".", libc::DT_DIR), ("..", libc::DT_DIR)];
     let all = own.into_iter().chain(inside.iter().map(|(name, node)| (name.as_str(), kind(node))));
     let mut bytes = Vec::new();
     for (name, kind) in all {
         let length = (NAME_AT + name.len() + 1).next_multiple_of(8);
         let next = bytes.len() + length;
-        bytes.extend(inode(&path.join(name)).to_le_bytes());
+        bytes.extend(tree.inode(&path.join(name)).to_le_bytes());
         bytes.extend((next as u64).to_le_bytes());
         bytes.extend((length as u16).to_le_bytes());
         bytes.push(kind);

@@ -99,7 +99,9 @@ impl Btf {
         let (function, hidden) = match target {
             // A probe's own data comes first.
             Target::Tracepoint(name) => (self.func(&format!("{PROBE}{name}"))?, 1),
-            Target::Entry(name) | Target::Exit(name) => (self.func(name)?, 0),
+            Target::Entry(name) | Target::Exit(name) | Target::Probe(name) | Target::ReturnProbe(name) => {
+                (self.func(name)?, 0)
+            }
         };
         let of = self.items(self.to(function)).get(hidden..)?;
         of.iter().map(|item| self.size(item.id)).collect()

@@ -74,6 +74,8 @@ fn target(section: &str) -> Option<Target> {
         }
         "fentry" | "fentry.s" => Some(Target::Entry(name)),
         "fexit" | "fexit.s" => Some(Target::Exit(name)),
+        "kprobe" => Some(Target::Probe(name)),
+        "kretprobe" => Some(Target::ReturnProbe(name)),
         _ => None,
     }
 }

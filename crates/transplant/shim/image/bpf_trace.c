@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs at tracepoints, and before and after functions. Stands for __bpf_trace_run() of kernel/trace/bpf_trace.c and
- * for the trampolines of kernel/bpf/trampoline.c.
+ * Programs at tracepoints, and before and after functions. Stands for __bpf_trace_run() of kernel/trace/bpf_trace.c,
+ * for the trampolines of kernel/bpf/trampoline.c and for kprobes.
  *
- * All of the tree's tracepoints can have programs. Of functions only those that are listed here: those that the shims
- * call by pointer, and those that the linker leads to the shims. A program that is under way on a CPU is not started
- * again there, as in a kernel.
+ * All of the tree's tracepoints can have programs. Of functions those that are listed here lead to programs by
+ * themselves: those that the shims call by pointer, and those that the linker leads to the shims. The engine leads
+ * others here when a program asks for one, by img_bpf_hook(). A program that is under way on a CPU is not started again
+ * there, as in a kernel.
  */
+#include <linux/ptrace.h>
 #include <linux/srcu.h>
 #include <linux/tracepoint.h>
 
@@ -16,10 +18,12 @@ struct trace {
 	bool is_on;
 	u8 *active;			/* by CPU */
 };
+#define MOST_HOOKS 1024
 static struct hook {
 	const char *function;
 	struct trace *first;
-} hooks[] = { { "bpf_scx_reg" }, { "bpf_scx_unreg" }, { "scx_tick" } };
+} hooks[MOST_HOOKS] = { { "bpf_scx_reg" }, { "bpf_scx_unreg" }, { "scx_tick" } };
+static int nr_hooks = 3;
 static struct trace **traces;
 static int nr_traces, trace_room;
 
@@ -62,27 +66,69 @@ static struct hook *hook_of(const char *function)
 {
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(hooks); i++)
+	for (i = 0; i < nr_hooks; i++)
 		if (!strcmp(hooks[i].function, function))
 			return &hooks[i];
 	return NULL;
 }
 
+/* As a processor has them when a function begins, and its result when it has returned. */
+static struct pt_regs registers_of(const u64 *arguments, unsigned int nr, u64 result)
+{
+	u64 given[6] = { };
+
+	memcpy(given, arguments, min(nr, 6U) * sizeof(u64));
+	return (struct pt_regs){ .di = given[0], .si = given[1], .dx = given[2], .cx = given[3], .r8 = given[4],
+		.r9 = given[5], .ax = result };
+}
+static void hook_runs(const struct hook *hook, bool after, const u64 *arguments, unsigned int nr, u64 result)
+{
+	struct trace *trace;
+	struct pt_regs registers;
+	u64 given[13] = { };
+
+	for (trace = hook->first; trace; trace = trace->next) {
+		if (trace->about.after != after)
+			continue;
+		if (trace->about.registers) {
+			registers = registers_of(arguments, nr, result);
+			trace_runs(trace, (u64 *)&registers);
+			continue;
+		}
+		memcpy(given, arguments, min(nr, trace->about.nr) * sizeof(u64));
+		given[trace->about.nr] = result;
+		trace_runs(trace, given);
+	}
+}
 /* A function begins or has returned. `arguments`: with its result behind them. */
 void img_bpf_reaches(const char *function, bool after, const u64 *arguments, unsigned int nr)
 {
-	struct trace *trace = hook_of(function)->first;
-	u64 given[13] = { };
-	unsigned int i;
+	hook_runs(hook_of(function), after, arguments, nr, arguments[nr]);
+}
 
-	for (; trace; trace = trace->next) {
-		if (trace->about.after != after)
-			continue;
-		for (i = 0; i < trace->about.nr; i++)
-			given[i] = i < nr ? arguments[i] : 0;
-		given[trace->about.nr] = arguments[nr];
-		trace_runs(trace, given);
-	}
+/* The number of a function's hook, for code that calls the next two; a negative errno if there are too many. */
+int img_bpf_hook(const char *function)
+{
+	if (nr_hooks == MOST_HOOKS)
+		return -ENOSPC;
+	hooks[nr_hooks].function = function;
+	return nr_hooks++;
+}
+/* Gives whether to call the other one when the function has returned. */
+int img_bpf_enters(int number, const unsigned long long *arguments, unsigned int nr)
+{
+	const struct hook *hook = &hooks[number];
+	struct trace *trace;
+
+	hook_runs(hook, false, arguments, nr, 0);
+	for (trace = hook->first; trace; trace = trace->next)
+		if (trace->about.after && trace->is_on)
+			return 1;
+	return 0;
+}
+void img_bpf_leaves(int number, const unsigned long long *arguments, unsigned int nr, unsigned long long result)
+{
+	hook_runs(&hooks[number], true, arguments, nr, result);
 }
 
 int img_bpf_trace(const struct img_bpf_trace *about)

@@ -260,25 +260,15 @@ static int explained_ext(PARAMETERS)
 	return explained(ext, ARGUMENTS);
 }
 
-/* Classes are constant to the compiler, but the core calls their functions by pointer. */
-static select_t stand_before(const struct sched_class *class, select_t with)
-{
-	select_t volatile *at = (select_t volatile *)&class->select_task_rq;
-	select_t was = *at;
-
-	*at = with;
-	return was;
-}
-
 void img_explain(void)
 {
 	if (fair)
 		return;
-	fair = stand_before(&fair_sched_class, explained_fair);
-	rt = stand_before(&rt_sched_class, explained_rt);
-	dl = stand_before(&dl_sched_class, explained_dl);
+	fair = img_in_place_of(fair_sched_class.select_task_rq, explained_fair);
+	rt = img_in_place_of(rt_sched_class.select_task_rq, explained_rt);
+	dl = img_in_place_of(dl_sched_class.select_task_rq, explained_dl);
 #ifdef CONFIG_SCHED_CLASS_EXT
-	ext = stand_before(&ext_sched_class, explained_ext);
+	ext = img_in_place_of(ext_sched_class.select_task_rq, explained_ext);
 #endif
 	img_explain_preemption();
 }

@@ -78,7 +78,7 @@ static void step_to(struct task_struct *p, unsigned int by, u64 id, bool preempt
 }
 
 /* A program has called a function of the kernel. */
-static void img_step_called(const struct img_bpf_called *called, const u64 *r, u64 result)
+static noinline void img_step_called(const struct img_bpf_called *called, const u64 *r, u64 result)
 {
 	const struct decides *d = &decide[called->step - 1];
 	struct op *op = &op_on[img_cpu];
@@ -162,16 +162,10 @@ bool img_ext_slice_over(const struct task_struct *p)
 	return p->sched_class == &ext_sched_class && slice_over[img_cpu] == p;
 }
 
-/* Classes are constant to the compiler, but the core calls their functions by pointer. */
 static void steps_begin(void)
 {
-	enqueue_t volatile *enqueue = (enqueue_t volatile *)&ext_sched_class.enqueue_task;
-	put_prev_t volatile *put_prev = (put_prev_t volatile *)&ext_sched_class.put_prev_task;
-
 	if (enqueue_ext)
 		return;
-	enqueue_ext = *enqueue;
-	put_prev_ext = *put_prev;
-	*enqueue = enqueue_and_look;
-	*put_prev = put_prev_and_look;
+	enqueue_ext = img_in_place_of(ext_sched_class.enqueue_task, enqueue_and_look);
+	put_prev_ext = img_in_place_of(ext_sched_class.put_prev_task, put_prev_and_look);
 }

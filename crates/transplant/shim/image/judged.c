@@ -242,15 +242,10 @@ static void ticked(struct rq *rq, struct task_struct *p, int queued)
 void img_explain_preemption(void)
 {
 #ifdef HAVE_WAKEUP_PREEMPT
-	preempt_t volatile *preempt = (preempt_t volatile *)&fair_sched_class.wakeup_preempt;
+	preempt_fair = img_in_place_of(fair_sched_class.wakeup_preempt, judged);
 #else
-	preempt_t volatile *preempt = (preempt_t volatile *)&fair_sched_class.check_preempt_curr;
+	preempt_fair = img_in_place_of(fair_sched_class.check_preempt_curr, judged);
 #endif
-	tick_t volatile *tick = (tick_t volatile *)&fair_sched_class.task_tick;
-
-	preempt_fair = *preempt;
-	*preempt = judged;
-	tick_fair = *tick;
-	*tick = ticked;
+	tick_fair = img_in_place_of(fair_sched_class.task_tick, ticked);
 	img_explain_picks();
 }

@@ -114,11 +114,8 @@ void img_picked(struct task_struct *prev, struct task_struct *next)
 
 void img_explain_picks(void)
 {
-	dequeue_t volatile *dequeue = (dequeue_t volatile *)&fair_sched_class.dequeue_task;
-
 	buddies = img_map(nr_cpu_ids * sizeof(*buddies));
-	dequeue_fair = *dequeue;
-	*dequeue = dequeued;
+	dequeue_fair = img_in_place_of(fair_sched_class.dequeue_task, dequeued);
 }
 #else
 void img_buddies_look(struct task_struct *p)

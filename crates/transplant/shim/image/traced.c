@@ -8,8 +8,27 @@
 #include <trace/events/cgroup.h>
 #undef CREATE_TRACE_POINTS
 #include <trace/events/sched.h>
+#include <linux/bpf.h>
 #include <linux/kernfs.h>
 #include "image.h"
+
+/* kernel/bpf/task_iter.c: the type of programs that walk over tasks for user space. Nobody runs them. */
+struct bpf_iter__task {
+	__bpf_md_ptr(struct bpf_iter_meta *, meta);
+	__bpf_md_ptr(struct task_struct *, task);
+};
+int bpf_iter_task(struct bpf_iter_meta *meta, struct task_struct *task)
+{
+	struct bpf_iter__task context = { .meta = meta, .task = task };
+
+	return !context.task;
+}
+
+/* kernel/cgroup/cpuset.c: nothing here has sets of CPUs. Programs may wait for a write of one, which never happens. */
+ssize_t cpuset_write_resmask(struct kernfs_open_file *of, char *buf, size_t nbytes, loff_t off)
+{
+	return -EOPNOTSUPP;
+}
 
 #define PATH_BYTES 24
 static const char *path_of(struct cgroup *cgroup)

@@ -30,6 +30,7 @@ mod stream_rr;
 mod trade;
 mod volano;
 mod wake_list;
+mod worker_pool;
 
 pub use params::{MODE, PROCESSES, THREADS};
 
@@ -47,6 +48,7 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &hogs::HOGS,
     &http::HTTP,
     &oltp::OLTP,
+    &worker_pool::POOL,
     &database::DATABASE,
     &volano::VOLANO,
     &trade::TRADE,

@@ -190,6 +190,11 @@ pub const LOAD: Section = Section {
         key("machine", r#""fb-2x24-smt""#, "the machine, or a list; default each of the experiment's"),
         key("workload", r#""schbench""#, "needed only where there are several"),
         key("variants", r#"["first-idle"]"#, "default all; the baseline must be among them"),
+        key(
+            "baseline",
+            r#""v4.14""#,
+            "of its variants, what the others are compared with; default the experiment's",
+        ),
         key("metrics", r#"["migrations"]"#, "default the experiment's"),
         key(
             "own",

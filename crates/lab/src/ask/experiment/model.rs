@@ -26,6 +26,8 @@ pub struct Load {
     pub spec: Spec,
     /// The variants it runs under, the baseline among them; empty: all.
     pub variants: Vec<String>,
+    /// The variant that the others are compared with in this load; `None`: the experiment's baseline.
+    pub baseline: Option<String>,
     /// The metrics its tables show; empty: the experiment's.
     pub metrics: Vec<String>,
     /// The metrics that are its own result; empty: its workload's.
@@ -119,8 +121,10 @@ impl Experiment {
             let narrowed = loads.iter().filter(|(_, l)| !list(l).is_empty());
             narrowed.map(|(machine, l)| (key(machine, l), list(l).clone())).collect()
         };
+        let baselines = loads.iter().filter_map(|(machine, l)| Some((key(machine, l), l.baseline.clone()?)));
         Question {
             experiment: self.name.clone(),
+            baseline_of_load: baselines.collect(),
             metrics: self.metrics.clone(),
             of_load: of(|l| &l.metrics),
             own_of_load: of(|l| &l.own),

@@ -344,9 +344,9 @@ fn simulated_loads(
             let made = workload.loads(table, cpus)?;
             let lists = Lists::read(table)?;
             for (name, spec) in made {
-                let Lists { variants, metrics, own } = lists.clone();
+                let Lists { variants, metrics, own, baseline } = lists.clone();
                 let spec = around.around(&name, spec, cpus).map_err(|e| top.place("workload", e))?;
-                loads.push(Load { name, machine: at, spec, variants, metrics, own });
+                loads.push(Load { name, machine: at, spec, variants, baseline, metrics, own });
             }
         }
     }
@@ -373,8 +373,8 @@ fn host_loads(
             let spec = around.around(&name, spec, cpus).map_err(|e| top.place("workload", e))?;
             // The same load on several machines is one load here.
             if !loads.iter().any(|l| l.name == name && l.spec == spec) {
-                let Lists { variants, metrics, own } = lists.clone();
-                loads.push(Load { name, machine: 0, spec, variants, metrics, own });
+                let Lists { variants, metrics, own, baseline } = lists.clone();
+                loads.push(Load { name, machine: 0, spec, variants, baseline, metrics, own });
             }
         }
     }
@@ -382,10 +382,11 @@ fn host_loads(
     Ok(loads)
 }
 
-/// The variants and metrics to which a load is restricted, and those that are its own result.
+/// The variants and metrics to which a load is restricted, those that are its own result, and its baseline.
 #[derive(Clone)]
 struct Lists {
     variants: Vec<String>,
+    baseline: Option<String>,
     metrics: Vec<String>,
     own: Vec<String>,
 }
@@ -396,7 +397,8 @@ impl Lists {
             let all = table.map_or(Ok(Vec::new()), |t| strings(t, key))?;
             Ok(all.into_iter().map(|(s, _)| s.to_owned()).collect())
         };
-        Ok(Lists { variants: list("variants")?, metrics: list("metrics")?, own: list("own")? })
+        let baseline = table.map_or(Ok(None), |t| t.string("baseline"))?.map(str::to_owned);
+        Ok(Lists { variants: list("variants")?, baseline, metrics: list("metrics")?, own: list("own")? })
     }
 }
 
@@ -420,12 +422,22 @@ fn check_narrowed(
             meant.extend(all.iter().map(|v| v.name.clone()));
         }
         load.variants = meant;
+        let baseline = load.baseline.as_deref().or(baseline);
         if let Some(baseline) = baseline.filter(|b| !load.runs_under(b)) {
             let text = format!("load '{}' leaves out the baseline '{baseline}'", load.name);
             return Err(top.error_at("load", text));
         }
     }
-    Ok(())
+    let known = || families.iter().flat_map(|f| f.variants.iter().map(|v| v.name.as_str()));
+    let strange = |l: &&Load| l.baseline.as_deref().is_some_and(|name| known().all(|v| v != name));
+    match loads.iter().find(strange) {
+        Some(load) => {
+            let name = load.baseline.as_deref().unwrap_or_default();
+            let error = Error::unknown("variant", name, known());
+            Err(top.place("load", error.context(format!("baseline of load '{}'", load.name))))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses two loads that look the same in a table.

@@ -241,7 +241,10 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
         Some(word) => Level::parse(word).map_err(|e| table.place("level", e))?,
         None => Level::Free,
     };
-    let scx = table.label("scx")?.map(|command| Scx { command: command.to_owned(), hash: None });
+    let scx = table
+        .label("scx")
+        .map_err(|e| e.help(SCX_FORM))?
+        .map(|command| Scx { command: command.to_owned(), hash: None });
     let open = Open {
         features: !patch.is_empty(),
         tunables: !patch.is_empty() || kernel.contains('/'),
@@ -492,6 +495,9 @@ pub fn set_migration(variant: &mut Variant, key: &str, text: &str) -> Result<()>
     Ok(())
 }
 
+/// What `scx` takes.
+const SCX_FORM: &str = "scx = \"PROGRAM ARGUMENTS\" or scx = \"FILE.bpf.o NAME=VALUE\"";
+
 /// The dials of one `[[at]]`, as the variant's change number `i` of `all`.
 fn change<'t>(table: &Table<'t>, i: usize, all: &mut [Change], open: Open) -> Result<Vec<Dial<'t>>> {
     let name = if all.len() == 1 { "at".to_owned() } else { format!("at{}", i + 1) };
@@ -511,6 +517,12 @@ fn change<'t>(table: &Table<'t>, i: usize, all: &mut [Change], open: Open) -> Re
             Ok(())
         };
         let values = values(table, "scx", value)?;
+        let named =
+            |item: &&(String, &Value<'_>)| item.1.get_ref().as_str().is_some_and(|s| !s.trim().is_empty());
+        if let Some((text, wrong)) = values.iter().find(|item| !named(item)) {
+            let e = Error::input(format!("scx in [[at]] is the text of a command, and not '{text}'"));
+            return Err(table.error_on(wrong, e.help(format!("{SCX_FORM}, or \"none\" from there on"))));
+        }
         dials.push(Dial { name: format!("{name}.scx"), values, set: Box::new(set) });
     }
     dials.extend(changes::of_at(table, &name, i, &mut all[i])?);

@@ -27,7 +27,7 @@ pub fn ask(command: &str, backends: &Backends) -> Result<Verdict> {
     let named = Scx { command: command.to_owned(), hash: None };
     scx::is_named(&named)?;
     let variant = Variant { name: command.to_owned(), scx: Some(named), ..Variant::plain(RUNNING) };
-    let variant = scx::resolved(&variant, Path::new(""))?;
+    let variant = scx::live(&variant, Path::new(""))?;
     let (image, accelerator) = (Image::find(KERNEL)?, Accelerator::Tcg);
     let (mode, memory_mb, boot_options) = (Mode::RealTime, DEFAULT_MEMORY_MB, Vec::new());
     let guest =

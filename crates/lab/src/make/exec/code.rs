@@ -16,7 +16,6 @@ use super::options::RunOptions;
 use super::simulated;
 use crate::ask::cell::Cell;
 use crate::ask::code::{CodeImage, settings};
-use crate::ask::verdict::{self, FACT};
 use debugging::Debugging;
 use schedlab_base::{Error, Ns, Result, Version, Warning};
 use schedlab_board::nested::Guest;
@@ -105,9 +104,6 @@ fn here(rested: Rested<'_>, cell: &Cell, seed: u64, options: &RunOptions) -> Res
         if !options.watched.is_empty() {
             let counts: Vec<String> = visits::counts().iter().map(u64::to_string).collect();
             made.files.push((VISITS, counts.join("\n").into_bytes()));
-        }
-        if let Some(scx) = &cell.variant.scx {
-            made.record.found.environment.insert(FACT.to_owned(), verdict::fact(scx, code.version));
         }
         let warnings = code.warnings.iter().map(|text| Warning::new("code.patch", text));
         made.record.found.warnings.extend(warnings);

@@ -11,7 +11,7 @@
 //! an answer  the status of the process that made it (4 bytes, as wait(2) gives it), length (8 bytes), what it said
 //! ```
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, SchedulerFailure};
 use schedlab_native::{fork_alone, signal_name, take, wait_readable};
 use schedlab_transplant::fault;
 use serde::Serialize;
@@ -209,12 +209,16 @@ fn heard(mut from: PipeReader) -> io::Result<Vec<u8>> {
 /// The error of a process that ended without an answer: the fault of the kernel's code is the user's patch's, or a
 /// missing shim's.
 fn ended(status: ExitStatus, words: &str) -> Error {
-    if let (Some(text), Some(fault::EXIT_CODE)) = (words.strip_prefix("image: "), status.code()) {
-        if text.starts_with("BPF program ") {
+    match (words.strip_prefix("image: "), status.code()) {
+        (Some(text), Some(fault::EXIT_CODE)) => {
+            return Error::input(format!("the kernel's code failed: {text}"));
+        }
+        (Some(text), Some(fault::EXIT_CODE_OF_PROGRAM)) => {
             return Error::input(format!("the scheduler failed: {text}"))
+                .of_scheduler(SchedulerFailure::Fault)
                 .help("a kernel's verifier may refuse it: load it once in a guest (backend 'vm')");
         }
-        return Error::input(format!("the kernel's code failed: {text}"));
+        _ => {}
     }
     let said = if words.is_empty() { String::new() } else { format!("\n  it said: {words}") };
     match status.signal().map(|signal| (signal, signal_name(signal))) {
@@ -275,5 +279,8 @@ mod tests {
             (fault.kind(), fault.message()),
             (ErrorKind::Input, "the kernel's code failed: BUG at fair.c:1")
         );
+        let program = of(fault::EXIT_CODE_OF_PROGRAM << 8, "image: BPF program a, instruction 1: it divides");
+        assert_eq!(program.scheduler(), Some(SchedulerFailure::Fault));
+        assert_eq!(fault.scheduler(), None, "the kernel's code is not the scheduler's");
     }
 }

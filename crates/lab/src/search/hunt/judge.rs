@@ -97,7 +97,7 @@ impl Judge {
             let spec = Spec::RtApp { file: "hunt.json".to_owned(), text, runtime: Some(self.runtime) };
             let [_, cell] = self.cells(&small, &spec)?;
             match Backends::default().run(&cell, self.seeds[0], stop) {
-                Err(e) if !scx::has_left(&e) => return Err(e.context(cell.title())),
+                Err(e) if !scx::has_not_lasted(&e) => return Err(e.context(cell.title())),
                 _ => {}
             }
         }

@@ -147,7 +147,7 @@ pub fn score(specimen: &Specimen, judge: &Judge, stop: &AtomicBool) -> Result<Op
 
 /// The score of a specimen whose run the scheduler ended. What the image lacks is not the scheduler's fault.
 fn failed(e: &Error) -> Score {
-    if !scx::has_left(e) {
+    if !scx::has_not_lasted(e) {
         return Score::default();
     }
     let metric = e.message().to_owned();
@@ -223,6 +223,7 @@ fn shift_and_spread(values: &[(f64, f64)], sign: f64, least: f64) -> Option<(f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::SchedulerFailure;
     use schedlab_compare::testing::record;
 
     #[test]
@@ -239,10 +240,14 @@ mod tests {
 
     #[test]
     fn a_scheduler_that_is_thrown_out_fails_and_a_lack_of_ours_does_not() {
-        let out =
-            Error::input("scheduler x did not last: runnable task stall (a-1[7] failed to run for 2.0s)");
-        assert_eq!(failed(&out).of(Class::Failure).map(Loss::words), Some(out.message().to_owned()));
-        assert!(failed(&Error::input("the kernel's code failed: it calls `f`")).0.is_empty());
+        use SchedulerFailure::{Fault, Left, Refused, Stalled, StandsStill, ThrownOut};
+        let of = |failure| failed(&Error::input("in any words").of_scheduler(failure));
+        for failure in [Stalled, ThrownOut(1025), Left, Fault, StandsStill] {
+            let words = of(failure).of(Class::Failure).map(Loss::words);
+            assert_eq!(words.as_deref(), Some("in any words"), "{failure:?}");
+        }
+        assert!(of(Refused).0.is_empty(), "that is not the workload's");
+        assert!(failed(&Error::input("the kernel's code failed: it did not last")).0.is_empty());
     }
 
     #[test]

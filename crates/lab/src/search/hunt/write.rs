@@ -216,6 +216,7 @@ pub fn as_value(specimen: &Specimen, space: &Space, about: &About<'_>, folder: &
     let spec =
         Spec::RtApp { file: about.rtapp_file(), text: rtapp(specimen, space), runtime: Some(about.runtime) };
     let load = Load {
+        baseline: None,
         name: "default".to_owned(),
         machine: 0,
         spec,

@@ -12,7 +12,7 @@ use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{FeatureSet, Scx, Tunables, Variant};
 
 /// The word before a scheduler's program.
-const SCX: &str = "scx=";
+pub(super) const SCX: &str = "scx=";
 
 /// A row of the table of axes.
 pub struct Axis {
@@ -100,17 +100,22 @@ pub fn words(axes: &[String], ground: &Ground<'_>) -> Result<Vec<String>> {
     Ok(AXES.iter().filter(is_asked).flat_map(|axis| (axis.words)(ground)).collect())
 }
 
-/// The base with changes, comma by comma; the words are the variant's name.
+/// The base with changes, comma by comma; the words are the variant's name. A scheduler's words go to the end, since
+/// its arguments may have commas.
 ///
 /// # Errors
-/// For a word that is not a change.
+/// For a word that is not a change, and without one.
 pub fn with(base: &Variant, words: &str) -> Result<Variant> {
     let mut variant = Variant { name: words.to_owned(), ..base.clone() };
-    for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        match word.strip_prefix(SCX) {
-            Some(program) => variant.scx = Some(Scx { command: program.to_owned(), hash: None }),
-            None => variant_words::change(&mut variant, word)?,
-        }
+    let (changes, program) = match words.find(SCX).filter(|at| *at == 0 || words[..*at].ends_with(',')) {
+        Some(at) => (&words[..at], Some(&words[at + SCX.len()..])),
+        None => (words, None),
+    };
+    variant.scx = program.map(|program| Scx { command: program.to_owned(), hash: None }).or(variant.scx);
+    let changes = changes.split(',').map(str::trim).filter(|word| !word.is_empty());
+    changes.clone().try_for_each(|word| variant_words::change(&mut variant, word))?;
+    if program.is_none() && changes.count() == 0 {
+        return Err(Error::input("no change is named").help("--try slice=1ms"));
     }
     Ok(variant)
 }
@@ -139,8 +144,9 @@ mod tests {
     #[test]
     fn words_are_combined_by_commas_and_an_unknown_axis_is_named() {
         let base = Variant::plain("v6.12");
-        let both = with(&base, "policy=batch,NO_PLACE_LAG,scx=scx_mine").unwrap();
-        assert_eq!((both.features.len(), both.scx.unwrap().command.as_str()), (1, "scx_mine"));
+        let both = with(&base, "policy=batch,NO_PLACE_LAG,scx=scx_mine -a 1,2").unwrap();
+        assert_eq!((both.features.len(), both.scx.unwrap().command.as_str()), (1, "scx_mine -a 1,2"));
+        assert!(with(&base, " ,").is_err());
         let ground = Ground { version: Version::new(6, 12), schedulers: &[] };
         let said = words(&["polcy".to_owned()], &ground).unwrap_err().to_string();
         assert!(said.contains("policy"), "{said}");

@@ -81,6 +81,15 @@ pub fn find(files: &dyn Files) -> Result<Hierarchy> {
     }
 }
 
+/// The top folders of the mounted hierarchies that may have the cpu controller: of v2, and of v1.
+pub fn top_folders(files: &dyn Files) -> Vec<PathBuf> {
+    let mounts = files.read(&files.place("/proc/self/mountinfo")).unwrap_or_default();
+    let has_cpu =
+        |kind: &str, options: &str| kind == "cgroup" && options.split(',').any(|name| name == "cpu");
+    let all = [mounted(&mounts, "/", |kind, _| kind == "cgroup2"), mounted(&mounts, "/", has_cpu)];
+    all.into_iter().flatten().map(|(folder, _)| files.place(&folder.to_string_lossy())).collect()
+}
+
 fn v2_group(mounts: &str, own: &str) -> Option<(PathBuf, bool)> {
     let path = own.lines().find_map(|l| l.strip_prefix("0::"))?;
     mounted(mounts, path, |kind, _| kind == "cgroup2")

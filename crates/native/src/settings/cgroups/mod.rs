@@ -7,6 +7,7 @@
 //! groups (cpu controller in v2 since Linux 4.15, cgroup.type since 4.14), because a run's tasks may be threads of one
 //! process; and v1, if the cpu controller is mounted so (since 2.6.24).
 
+mod capture;
 mod hierarchy;
 mod join;
 pub(super) mod remove;
@@ -17,6 +18,7 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
+pub use capture::WatchedGroup;
 pub use hierarchy::{Hierarchy, Version, find};
 pub use join::Places;
 pub use remove::{is_ours, remove};

@@ -19,18 +19,24 @@ const COUNTERS: &[(&str, &str, u64)] = &[
     ("burst_usec", "burst_time", 1_000),
 ];
 
+/// The counters of a `cpu.stat`, by the metrics' names and in their units.
+pub(super) fn counters(text: &str) -> BTreeMap<String, u64> {
+    let line = |(name, value): (&str, &str)| {
+        let (_, metric, unit) = COUNTERS.iter().find(|(kernels, ..)| *kernels == name)?;
+        Some(((*metric).to_owned(), value.trim().parse::<u64>().ok()?.saturating_mul(*unit)))
+    };
+    text.lines().filter_map(|text| line(text.split_once(' ')?)).collect()
+}
+
 impl Groups {
     /// The counters of every group with a quota, by metric name.
     pub fn counted(&self, files: &dyn Files) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
         for (path, folder) in &self.limited {
             let text = files.read(&folder.join("cpu.stat")).unwrap_or_default();
-            for (name, value) in text.lines().filter_map(|line| line.split_once(' ')) {
-                let row = COUNTERS.iter().find(|(kernels, ..)| *kernels == name);
-                if let (Some((_, metric, unit)), Ok(value)) = (row, value.trim().parse::<u64>()) {
-                    all.insert(format!("group.{path}.{metric}"), value.saturating_mul(*unit));
-                }
-            }
+            all.extend(
+                counters(&text).into_iter().map(|(name, value)| (format!("group.{path}.{name}"), value)),
+            );
         }
         all
     }

@@ -1,7 +1,7 @@
 //! Hierarchies of several machines as text, and the writes for a tree of groups in both versions.
 
 use super::hierarchy::{Hierarchy, Version, find};
-use super::{groups_of, is_ours, later_writes, writes};
+use super::{WatchedGroup, groups_of, is_ours, later_writes, writes};
 use crate::settings::fake::FakeKernel;
 use crate::settings::owner::Owner;
 use crate::settings::{Plan, Write};
@@ -154,6 +154,28 @@ fn a_tree_of_v2_is_threaded_and_has_weights() {
     );
     let made = writes::groups(&given, &find(&given).unwrap(), ME, &tree()).unwrap();
     assert!(shown(&made.kept)[0].ends_with("schedlab-7-99-a made"), "cpu is given to children already");
+}
+
+#[test]
+fn a_watched_group_says_what_it_may_and_how_often_it_was_throttled_meanwhile() {
+    let stat =
+        |periods, throttled| format!("nr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec 5\n");
+    let kernel = FakeKernel::with(&[
+        ("/proc/self/mountinfo", "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+        ("/sys/fs/cgroup/web/cpu.stat", &stat(10, 4)),
+        ("/sys/fs/cgroup/web/cpu.max", "200000 100000\n"),
+        ("/sys/fs/cgroup/web/cpu.weight", "39\n"),
+    ]);
+    for word in ["/web", "web", "/sys/fs/cgroup/web"] {
+        kernel.files.borrow_mut().insert("/sys/fs/cgroup/web/cpu.stat".into(), stat(10, 4));
+        let group = WatchedGroup::begin(&kernel, word).unwrap();
+        kernel.files.borrow_mut().insert("/sys/fs/cgroup/web/cpu.stat".into(), stat(30, 5));
+        let (stated, counted) = (group.stated(&kernel), group.counted(&kernel));
+        assert_eq!((stated.len(), stated["cgroup./web.cpu.max"].as_str()), (2, "200000 100000"), "{word}");
+        assert_eq!((counted["group./web.nr_periods"], counted["group./web.nr_throttled"]), (20, 1), "{word}");
+    }
+    let e = WatchedGroup::begin(&kernel, "/db").err().unwrap().to_string();
+    assert!(e.contains("'/db'"), "{e}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Bpf {
                 filled.u32(if is_ops { 16 } else { 8 }, id(*of));
                 64
             }
-            Object::Other => return Err(Errno(libc::EINVAL)),
+            Object::Event(..) | Object::Other => return Err(Errno(libc::EINVAL)),
         };
         let bytes = room.min(bytes);
         asked.memory.write(asked.u64(8), &filled.0[..bytes])?;

@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// `BPF_STRUCT_OPS` of `enum bpf_attach_type`.
 const STRUCT_OPS: u32 = 44;
+/// `BPF_PERF_EVENT`.
+const PERF_EVENT: u32 = 41;
 /// `BPF_F_LINK`: the struct is attached by a link.
 const BY_LINK: u32 = 1 << 13;
 /// `BPF_PROG_TYPE_RAW_TRACEPOINT`, the same with the right to write, `BPF_PROG_TYPE_TRACING`, `BPF_PROG_TYPE_LSM`:
@@ -24,6 +26,7 @@ const LSM: u32 = 29;
 const AT_TRACEPOINT: u32 = 23;
 const AT_ENTRY: u32 = 24;
 const AT_EXIT: u32 = 25;
+const AT_ITERATOR: u32 = 28;
 
 impl Bpf {
     /// `BPF_MAP_UPDATE_ELEM` of a struct of operations: its value, in the kernel's layout, with file descriptors of
@@ -53,6 +56,7 @@ impl Bpf {
         let of = self.at(asked.call, asked.u32(0))?;
         let attach_type = asked.u32(8);
         match &self.objects[of] {
+            Object::Program(_) if attach_type == PERF_EVENT => self.probe(of, asked),
             Object::Map(map) if map.map.kind == kind::STRUCT_OPS && attach_type == STRUCT_OPS => {
                 let link = self.objects.len();
                 self.attach(of, link, asked)?;
@@ -86,6 +90,8 @@ impl Bpf {
             (TRACING, AT_TRACEPOINT) => Target::Tracepoint(own.trim_start_matches(PROBE_TYPE).to_owned()),
             (TRACING, AT_ENTRY) => Target::Entry(own.to_owned()),
             (TRACING, AT_EXIT) => Target::Exit(own.to_owned()),
+            // Only a reader would run it.
+            (TRACING, AT_ITERATOR) => return self.link(program, None, asked.call),
             (kind, how) => {
                 self.refuse(format!(
                     "link of program {} of type {kind} to {own} (attach type {how})",
@@ -94,6 +100,9 @@ impl Bpf {
                 return Err(Errno(libc::EOPNOTSUPP));
             }
         };
+        self.trace_at(program, target, asked)
+    }
+    pub fn trace_at(&mut self, program: usize, target: Target, asked: &mut Asked<'_>) -> Answer {
         let far = self.far_program(program, asked)?;
         if let Err(errno) = asked.kernel.trace(far, &target) {
             self.refuse(format!("link of program {} to {target}", self.program(program).name));

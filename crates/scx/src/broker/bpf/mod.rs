@@ -6,6 +6,7 @@ mod info;
 mod links;
 mod maps;
 mod object;
+mod probes;
 mod programs;
 mod rings;
 
@@ -17,6 +18,7 @@ use crate::Scheduler;
 use crate::btf::Btf;
 use assemble::Chosen;
 use object::{Inode, Object};
+pub use probes::PROBE_KIND;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 
@@ -144,6 +146,9 @@ impl Bpf {
     }
     pub fn is_attached(&self) -> bool {
         self.attached.is_some()
+    }
+    pub fn attached_name(&self) -> Option<&str> {
+        self.scheduler.as_ref().filter(|_| self.is_attached()).map(|scheduler| &*scheduler.name)
     }
     /// Adds an object with a file of its own.
     fn make(&mut self, object: Object, name: &str, bytes: u64) -> Answer {

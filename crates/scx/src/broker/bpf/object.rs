@@ -144,6 +144,8 @@ pub enum Object {
     Btf(Vec<u8>),
     /// Of this program or struct of operations (object); what a program is attached to.
     Link(usize, Option<Target>),
+    /// A function that programs may be attached to: when it begins or, if that is true, when it has returned.
+    Event(String, bool),
     /// A file that stands for something without content.
     Other,
 }

@@ -39,7 +39,7 @@ pub fn calls() {
         ("userfaultfd", libc::SYS_userfaultfd, [1, 0, 0, 0, 0, 0], libc::ENOSYS),
         ("name_to_handle_at", libc::SYS_name_to_handle_at, [here, file, file, file, 0, 0], libc::ENOSYS),
         ("open_by_handle_at", libc::SYS_open_by_handle_at, [here, file, 0, 0, 0, 0], libc::ENOSYS),
-        ("inotify_init1", libc::SYS_inotify_init1, [0; 6], libc::ENOSYS),
+        ("fanotify_init", libc::SYS_fanotify_init, [0; 6], libc::ENOSYS),
         ("unshare", libc::SYS_unshare, [libc::CLONE_NEWUSER.into(), 0, 0, 0, 0, 0], libc::ENOSYS),
         ("chroot", libc::SYS_chroot, [file, 0, 0, 0, 0, 0], libc::ENOSYS),
         ("seccomp", libc::SYS_seccomp, [2, 0, 0, 0, 0, 0], libc::ENOSYS),

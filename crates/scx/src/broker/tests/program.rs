@@ -96,6 +96,7 @@ pub fn scheduler() {
     assert_eq!(trace(nowhere, 24), Err(libc::EOPNOTSUPP));
     let traced = trace(switch, 23).unwrap();
 
+    let probed = probe("select").unwrap();
     let link = attach(select).unwrap();
     assert!(link >= 1000, "link {link}");
     // From here on keyed elements are at the far side, which adds one of its own.
@@ -107,9 +108,13 @@ pub fn scheduler() {
     let slept = before.elapsed();
     assert!(slept >= Duration::from_secs(2) && slept < Duration::from_millis(2001), "{slept:?}");
     assert_eq!(seen(0), 1234, "what the far side wrote while this slept");
+    let times = fs::read_to_string("/proc/stat").unwrap();
+    assert!(times.starts_with("cpu  300 0 0 1500 0"), "3 s of CPU 0, and of five others: {times}");
+    assert!(times.contains("\ncpu0 300 0 0 0 0") && times.contains("\ncpu5 0 0 0 300 0"), "{times}");
+    assert_eq!(fs::read_to_string("/sys/kernel/sched_ext/root/ops").unwrap(), "mine\n");
     println!("asked to end {}", seen(1));
     // SAFETY: closes files of this function.
-    unsafe { (libc::close(traced), libc::close(link)) };
+    unsafe { (libc::close(traced), libc::close(probed), libc::close(link)) };
     println!("taken off {}", seen(1));
     std::process::exit(7);
 }
@@ -199,6 +204,28 @@ fn tracing(name: &str, how: u32) -> i32 {
     let fields =
         [(0, &word(26)[..]), (4, &word(2)), (8, &place), (48, b"traces"), (68, &word(how)), (108, &target)];
     bpf(PROG_LOAD, &fields).unwrap()
+}
+/// Attaches a program of its own to the end of a function, as a kretprobe.
+fn probe(function: &str) -> Result<i32, i32> {
+    let name = std::ffi::CString::new(function).unwrap();
+    let mut event = [0u8; 72];
+    event[0] = 8;
+    event[8] = 1;
+    event[56..64].copy_from_slice(&(name.as_ptr() as u64).to_le_bytes());
+    // SAFETY: the attributes live through the call.
+    let open =
+        |event: &[u8; 72]| unsafe { libc::syscall(libc::SYS_perf_event_open, event.as_ptr(), -1, 0, -1, 0) };
+    let opened = open(&event) as i32;
+    assert!(opened >= 0);
+    event[0] = 0;
+    assert_eq!(open(&event), -1, "a counter of the hardware");
+    let program = load(2, b"probes", &[0xb7, 0x95]);
+    let fields = [(0, &word(program as u32)[..]), (4, &word(opened as u32)), (8, &word(41))];
+    assert_eq!(bpf(LINK_CREATE, &[fields[0], (4, &word(u32::MAX)), fields[2]]), Err(libc::EBADF));
+    let link = bpf(LINK_CREATE, &fields);
+    // SAFETY: takes numbers.
+    assert_eq!(unsafe { libc::ioctl(opened, 0x2400, 0) }, 0);
+    link
 }
 fn attach(select: i32) -> Result<i32, i32> {
     let bytes = btf::OPS_AT + btf::OPS_BYTES;

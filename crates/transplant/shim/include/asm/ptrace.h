@@ -5,6 +5,7 @@
 struct pt_regs {
 	unsigned long pc, sp, ret, syscall;
 	unsigned long user;		/* the interrupted mode: 1 is user mode */
+	unsigned long di, si, dx, cx, r8, r9, ax;	/* what programs of kprobes look at, by x86's names */
 };
 #define user_mode(r) ((r)->user)
 #define instruction_pointer(r) ((r)->pc)

@@ -8,7 +8,7 @@ use crate::make::exec::executor::Made;
 use crate::make::exec::image_process::{copied, next_job, reply};
 use crate::make::exec::options::RunOptions;
 use crate::make::packed_cell::PackedCell;
-use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_base::{Error, ErrorKind, Ns, Result, SchedulerFailure};
 use schedlab_record::Record;
 use schedlab_record::store_listing::{CHAINS_FILE, INSTRUCTIONS_FILE};
 use schedlab_transplant::Rested;
@@ -41,7 +41,7 @@ struct Job {
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Made { events: Option<PathBuf>, files: Vec<(String, String)> },
-    Failed { code: u8, message: String, remedy: Option<String> },
+    Failed { code: u8, message: String, remedy: Option<String>, scheduler: Option<SchedulerFailure> },
 }
 
 /// A run in a process of its own; `None` if `stop` ended it early.
@@ -97,9 +97,9 @@ fn made_of(said: &[u8]) -> Result<Made> {
             let record = Record::from_json(json).map_err(|e| wrong(&e))?;
             Ok(Made { record, json: Some(json.to_owned()), files: files.collect(), events })
         }
-        Answer::Failed { code, message, remedy } => {
-            let error = Error::new(kind_of(code), message);
-            Err(remedy.into_iter().fold(error, Error::help))
+        Answer::Failed { code, message, remedy, scheduler } => {
+            let error = remedy.into_iter().fold(Error::new(kind_of(code), message), Error::help);
+            Err(scheduler.into_iter().fold(error, Error::of_scheduler))
         }
     }
 }
@@ -182,7 +182,7 @@ fn words(made: &Result<Made>) -> Result<Vec<u8>> {
         Err(e) => {
             let code = KINDS.iter().find(|(_, kind)| *kind == e.kind()).map_or(4, |(code, _)| *code);
             let (message, remedy) = (e.message().to_owned(), e.remedy().map(str::to_owned));
-            (Vec::new(), Answer::Failed { code, message, remedy })
+            (Vec::new(), Answer::Failed { code, message, remedy, scheduler: e.scheduler() })
         }
     };
     let answer = serde_json::to_vec(&answer).map_err(internal)?;
@@ -192,4 +192,23 @@ fn words(made: &Result<Made>) -> Result<Vec<u8>> {
 /// A file of a run; what is kept of a run's process is text.
 fn as_text((name, bytes): &(&str, Vec<u8>)) -> (String, String) {
     ((*name).to_owned(), String::from_utf8_lossy(bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_arrives_with_its_kind_and_how_the_scheduler_failed() {
+        let failed = Error::input("it is thrown out").of_scheduler(SchedulerFailure::ThrownOut(1025));
+        let said = words(&Err(failed.help("mend it"))).unwrap();
+        let e = made_of(&said).err().unwrap();
+        assert_eq!(
+            (e.kind(), e.message(), e.remedy()),
+            (ErrorKind::Input, "it is thrown out", Some("mend it"))
+        );
+        assert_eq!(e.scheduler(), Some(SchedulerFailure::ThrownOut(1025)));
+        let lack = made_of(&words(&Err(Error::machine("no memory"))).unwrap()).err().unwrap();
+        assert_eq!((lack.kind(), lack.scheduler()), (ErrorKind::Machine, None));
+    }
 }

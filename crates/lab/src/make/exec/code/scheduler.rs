@@ -3,7 +3,7 @@
 use crate::ask::cell::Cell;
 use crate::ask::code::CodeImage;
 use crate::ask::scx;
-use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_base::{Error, Ns, Result, SchedulerFailure, Version};
 use schedlab_kernel::Scx as Named;
 use schedlab_kernels::kconfig;
 use schedlab_machine::topology::FULL_CAPACITY;
@@ -46,10 +46,11 @@ pub(super) fn of(scx: &Named, machine: &Machine, code: &CodeImage) -> Result<Opt
     let path = Path::new(path);
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the scheduler", &e))?;
     let seen = Seen::of(code)?;
-    Ok(Some(match scx::is_object(&bytes) {
-        true => Scx::Object(Box::new(seen.object((path, &bytes), &words, machine, code)?)),
-        false => Scx::Program(Box::new(seen.program(path, &words, machine, code)?)),
-    }))
+    let made = match scx::is_object(&bytes) {
+        true => seen.object((path, &bytes), &words, machine, code).map(|ext| Scx::Object(Box::new(ext))),
+        false => seen.program(path, &words, machine, code).map(|program| Scx::Program(Box::new(program))),
+    };
+    made.map(Some).map_err(|e| e.of_scheduler(SchedulerFailure::Refused))
 }
 
 /// The schedulers of a variant's changes, each from its time on; `None`: the kernel's own classes.
@@ -93,8 +94,10 @@ impl Seen {
         let kernel =
             Kernel { version: version_code(code.version), config: &option, ..Kernel::new(&self.btf) };
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let values = words.iter().map(|word| value(word, &name)).collect::<Result<Values>>()?;
-        let scheduler = read(bytes, &name, &kernel, &values, machine.topology.nr_cpus() as u32)?;
+        let values = words.iter().map(|word| scx::value(word, &name)).collect::<Result<Values>>()?;
+        let named = |e: Error| if e.message().contains(&name) { e } else { e.context(&name) };
+        let cpus = machine.topology.nr_cpus() as u32;
+        let scheduler = read(bytes, &name, &kernel, &values, cpus).map_err(named)?;
         Ok(Ext { scheduler, btf: self.btf })
     }
     fn program(self, path: &Path, words: &[&str], machine: &Machine, code: &CodeImage) -> Result<Program> {
@@ -116,10 +119,10 @@ impl Seen {
     }
 }
 
-/// The files that a program's arguments name, under all of their names.
+/// The files that a program's arguments name by whole paths, under all of their names.
 fn files_in(words: &[&str]) -> Vec<PathBuf> {
-    let whole = |path: PathBuf| [std::path::absolute(&path).ok(), path.canonicalize().ok()];
-    scx::files_in(words).into_iter().flat_map(whole).flatten().collect()
+    let files = words.iter().filter_map(|word| scx::with_file(word, Path::new("/")).1);
+    files.flat_map(|path| [path.canonicalize().ok(), Some(path)]).flatten().collect()
 }
 
 /// A machine as its files in /sys show it.
@@ -171,12 +174,6 @@ fn copies_of((level, kind, bytes, line_bytes, shared): Cached, cpus: &[Cpu]) -> 
     cpus.iter().enumerate().for_each(|(at, cpu)| shares.entry(key(cpu)).or_default().push(at as u32));
     let all = shares.into_values().zip(0..);
     all.map(|(cpus, id)| sysfs::Cache { level, kind, id, bytes, line_bytes, ways: 16, cpus }).collect()
-}
-
-fn value(word: &str, object: &str) -> Result<(String, String)> {
-    let wrong = || Error::input(format!("'{word}' behind {object}: what follows an object is NAME=VALUE"));
-    let (name, value) = word.split_once('=').ok_or_else(wrong)?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// `LINUX_VERSION_CODE`.
