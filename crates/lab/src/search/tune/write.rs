@@ -3,6 +3,7 @@
 //! Settings of the kernel are written as the files of this machine and their contents, so the product with the number
 //! of CPUs is that of this machine. Attributes of tasks belong to a command, and a scheduler to a program that stays.
 
+use crate::ask::scx::is_object;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::{AttrChange, Variant};
@@ -30,6 +31,13 @@ pub fn profile(winner: &Variant, form: Form, about: &str, command: &str) -> Resu
     let writes = Plan::of(winner)?.writes;
     let attributes = winner.tasks.get(EVERY_TASK).copied().unwrap_or_default();
     let scheduler = winner.scx.as_ref().map(|scx| scx.command.as_str());
+    let file = winner.scx.as_ref().and_then(|scx| Some(scx.words()?.0));
+    if file.is_some_and(|file| std::fs::read(file).is_ok_and(|bytes| is_object(&bytes))) {
+        return Err(Error::input(
+            "the scheduler is an object, and only its program can load it on a real kernel",
+        )
+        .help("name the program in --try scx=PROGRAM"));
+    }
     match form {
         Form::Tuned => tuned(&writes, attributes, scheduler, about),
         Form::Script => Ok(script(&writes, attributes, scheduler, about, command)),
@@ -130,6 +138,14 @@ mod tests {
         assert_eq!(unit, "# about it\n[Service]\nCPUSchedulingPolicy=batch\nNice=5\n");
         assert!(text("slice=3ms", Form::Systemd).unwrap_err().to_string().contains("slice"));
         assert!(text("policy=batch", Form::Tuned).unwrap_err().to_string().contains("script"));
+    }
+
+    #[test]
+    fn an_object_alone_is_not_written_as_a_program() {
+        let object = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scx/fifo.bpf.o");
+        let said = text(&format!("scx={object}"), Form::Script).unwrap_err().to_string();
+        assert!(said.contains("object"), "{said}");
+        assert!(text("scx=scx_mine", Form::Script).unwrap().contains("scx_mine &"));
     }
 
     #[test]
