@@ -62,7 +62,7 @@ pub const LANGUAGES: &[LanguageRuntime] = &[
         name: "libuv-1.51",
         function: "uv_available_parallelism (Node: os.availableParallelism)",
         rule: "rounded down, at least 1",
-        read_in: "libuv 1.51.0 and 1.52.1, cgroup v2; up to 1.48 the affinity mask alone",
+        read_in: "libuv 1.51.0 and 1.52.1, under cgroup v2: of nested groups the outermost quota counts; up to 1.48 the affinity mask alone",
         of_quota: |cpus| (cpus.floor() as u64).max(1),
     },
     LanguageRuntime {
