@@ -29,20 +29,24 @@ pub fn tables() -> String {
             SHARES.iter().map(|s| f.weight.map_or_else(|| "-".to_owned(), |w| w(*s).to_string())).collect();
         let _ = writeln!(text, "| `{}` | {} | {} | {} |", f.name, f.text, f.who, weights.join(" | "));
     }
-    let _ =
-        writeln!(text, "\n| `--threads-of` | function | a limit is | {} | read in |", ROUNDED.join(" | "));
-    let _ = writeln!(text, "| --- | --- | --- |{} --- |", " --- |".repeat(ROUNDED.len()));
+    let rounded = ROUNDED.join(" | ");
+    let _ = writeln!(
+        text,
+        "\n| `--threads-of` | function | a limit is | {rounded} | of nested quotas | read in |"
+    );
+    let _ = writeln!(text, "| --- | --- | --- |{} --- | --- |", " --- |".repeat(ROUNDED.len()));
     for l in LANGUAGES {
         let threads =
             |text: &&str| limit(text).map_or_else(|e| e.to_string(), |lim| l.threads(&lim, CPUS).to_string());
         let threads: Vec<String> = ROUNDED.iter().map(threads).collect();
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {} | {} |",
+            "| `{}` | {} | {} | {} | {} | {} |",
             l.name,
             l.function,
             l.rule,
             threads.join(" | "),
+            l.nested,
             l.read_in
         );
     }
