@@ -17,6 +17,10 @@ pub enum Form {
     Systemd,
 }
 
+/// The folder of sysctls. A profile of tuned has a section of its own for them: its section of files refuses what is
+/// not below /sys (tuned 2.20).
+const SYSCTLS: &str = "/proc/sys";
+
 impl Form {
     /// Its word on the command line.
     pub const ALL: [(&'static str, Form); 3] =
@@ -57,16 +61,26 @@ fn tuned(writes: &[Write], attributes: AttrChange, scheduler: Option<&str>, abou
     if scheduler.is_some() {
         return Err(elsewhere("a tuned profile", "a sched_ext scheduler"));
     }
-    // Features share a file, and a section has a key once.
-    let is_feature = |write: &&Write| write.form == FileForm::Feature;
-    if writes.iter().filter(is_feature).count() > 1 {
-        return Err(elsewhere("a tuned profile", "several features"));
+    // When it stops, tuned writes back what it read. That fails where a file shows more than it takes.
+    if let Some(write) = writes.iter().find(|write| write.form != FileForm::Plain) {
+        let what = format!("{}, which it can't put back: the file lists more than it takes", write.setting);
+        return Err(elsewhere("a tuned profile", &what));
     }
-    let line = |write: &Write| format!("{}={}\n", write.path.display(), write.value);
-    Ok(format!(
-        "# {about}\n[main]\nsummary=Found by schedlab tune\n\n[sysfs]\n{}",
-        writes.iter().map(line).collect::<String>()
-    ))
+    let (sysctls, files): (Vec<&Write>, Vec<&Write>) =
+        writes.iter().partition(|write| write.path.starts_with(SYSCTLS));
+    let sysctl = |write: &&Write| {
+        let path = write.path.strip_prefix(SYSCTLS).unwrap_or(&write.path);
+        format!("{}={}\n", path.display().to_string().replace('/', "."), write.value)
+    };
+    let file = |write: &&Write| format!("{}={}\n", write.path.display(), write.value);
+    let mut text = format!("# {about}\n[main]\nsummary=Found by schedlab tune\n");
+    if !sysctls.is_empty() {
+        text += &format!("\n[sysctl]\n{}", sysctls.iter().map(sysctl).collect::<String>());
+    }
+    if !files.is_empty() {
+        text += &format!("\n[sysfs]\n{}", files.iter().map(file).collect::<String>());
+    }
+    Ok(text)
 }
 
 fn script(
@@ -150,14 +164,26 @@ mod tests {
 
     #[test]
     fn writes_are_the_files_of_this_machine() {
-        let writes = [Write {
-            setting: "migration_cost_ns".into(),
-            path: "/proc/sys/kernel/sched_migration_cost_ns".into(),
-            form: FileForm::Plain,
+        let write = |setting: &str, path: &str, form| Write {
+            setting: setting.into(),
+            path: path.into(),
+            form,
             value: "0".into(),
-        }];
-        let profile = tuned(&writes, AttrChange::default(), None, "about it").unwrap();
-        assert!(profile.ends_with("[sysfs]\n/proc/sys/kernel/sched_migration_cost_ns=0\n"), "{profile}");
+        };
+        let writes =
+            [write("migration_cost_ns", "/proc/sys/kernel/sched_migration_cost_ns", FileForm::Plain)];
+        let file = write("nr_migrate", "/sys/kernel/debug/sched/nr_migrate", FileForm::Plain);
+        let both = [file, writes[0].clone()];
+        let profile = tuned(&both, AttrChange::default(), None, "about it").unwrap();
+        assert!(
+            profile.ends_with(
+                "\n[sysctl]\nkernel.sched_migration_cost_ns=0\n\n[sysfs]\n/sys/kernel/debug/sched/nr_migrate=0\n"
+            ),
+            "{profile}"
+        );
+        let listed = [write("preempt", "/sys/kernel/debug/sched/preempt", FileForm::Bracketed)];
+        let said = tuned(&listed, AttrChange::default(), None, "about it").unwrap_err().to_string();
+        assert!(said.contains("preempt, which it can't put back"), "{said}");
         let said = script(&writes, AttrChange::default(), Some("scx_mine -v"), "about it", "");
         assert!(
             said.contains("echo 0 > /proc/sys/kernel/sched_migration_cost_ns\nscx_mine -v &\n"),
