@@ -17,6 +17,7 @@ const TOOLS: &[(&str, &[&str])] = &[
     ("compare", &["compare"]),
     ("explain", &["explain"]),
     ("runs", &["runs"]),
+    ("limits", &["limits"]),
     ("gate", &["gate"]),
     ("history", &["kernel", "history"]),
     ("names", &["new"]),

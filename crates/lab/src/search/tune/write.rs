@@ -5,7 +5,7 @@
 
 use crate::ask::scx::is_object;
 use schedlab_base::{Error, Result};
-use schedlab_kernel::policy::EVERY_TASK;
+use schedlab_kernel::policy::{EVERY_TASK, Policy};
 use schedlab_kernel::{AttrChange, Variant};
 use schedlab_native::settings::{Form as FileForm, Plan, Write};
 
@@ -118,6 +118,9 @@ fn systemd(writes: &[Write], attributes: AttrChange, scheduler: Option<&str>, ab
     if slice.is_some() {
         return Err(elsewhere("a unit of systemd", "a slice"));
     }
+    if let Some(policy) = policy.filter(|policy| matches!(policy, Policy::Ext | Policy::Deadline)) {
+        return Err(elsewhere("a unit of systemd", &format!("policy {policy}")));
+    }
     if scheduler.is_some() {
         return Err(elsewhere("a unit of systemd", "a sched_ext scheduler, which is a service of its own"));
     }
@@ -151,6 +154,7 @@ mod tests {
         let unit = text("policy=batch,nice=5", Form::Systemd).unwrap();
         assert_eq!(unit, "# about it\n[Service]\nCPUSchedulingPolicy=batch\nNice=5\n");
         assert!(text("slice=3ms", Form::Systemd).unwrap_err().to_string().contains("slice"));
+        assert!(text("policy=ext", Form::Systemd).unwrap_err().to_string().contains("policy ext"));
         assert!(text("policy=batch", Form::Tuned).unwrap_err().to_string().contains("script"));
     }
 
