@@ -40,6 +40,7 @@
 //!
 //! A new form is a file with an [`Exporter`], and a row of [`EXPORTERS`].
 
+pub mod answer;
 pub mod changes;
 pub mod csv;
 pub mod decisions;

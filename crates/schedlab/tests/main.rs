@@ -29,6 +29,7 @@ mod import;
 mod interrupt;
 mod kernels;
 mod limits;
+mod limits_recorded;
 mod mcp;
 mod migration_cost;
 mod output;

@@ -21,6 +21,7 @@ pub mod kernel_code;
 pub mod knee;
 pub mod latency;
 pub mod limits;
+mod limits_recorded;
 pub mod machine;
 pub mod man;
 pub mod mcp;
