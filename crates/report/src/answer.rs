@@ -18,22 +18,26 @@ const NONE: &str = "none";
 /// Metrics that a sentence has at most of each kind.
 const MOST: usize = 2;
 
-/// Answers for each block of a table of limits. `group` is the service's.
+/// Answers for each block of a table of limits. `group` is the service's; `far` is a figure in which a replay is far from
+/// its recording.
 ///
 /// # Errors
 /// When `out` refuses.
-pub fn limits(c: &Comparison, group: &str, out: &mut dyn Write) -> io::Result<()> {
+pub fn limits(c: &Comparison, group: &str, far: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
     let blocks = groups(c);
     let several = blocks.len() > 1;
     for cells in blocks {
-        let (Some(base), Some(free)) = (cells.get(baseline(c, cells)), cells.iter().find(|cell| label(cell) == NONE))
+        let (Some(base), Some(free)) =
+            (cells.get(baseline(c, cells)), cells.iter().find(|cell| label(cell) == NONE))
         else {
             continue;
         };
         let head = if several { format!("{} on {}: ", free.load, free.machine) } else { String::new() };
         write!(out, "{}", wrap("", &format!("{head}{}", answer(c, group, base, free))))?;
     }
-    Ok(())
+    let Some(far) = far else { return Ok(()) };
+    let words = format!("But the replay is far from the recording, so this may not hold: {far}.");
+    write!(out, "{}", wrap("", &words))
 }
 
 /// A metric that both cells have, with its row.
@@ -45,7 +49,8 @@ struct Seen<'a> {
 
 fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
     let seen = |metric| seen(c, group, base, free, metric);
-    let own: Vec<Seen<'_>> = metrics(c, free).filter(|m| is_latency(m, group, &free.workload)).filter_map(seen).collect();
+    let own: Vec<Seen<'_>> =
+        metrics(c, free).filter(|m| is_latency(m, group, &free.workload)).filter_map(seen).collect();
     let throttled = throttled(base, group);
     let of = |verdict| -> Vec<&Seen<'_>> { tails_first(own.iter().filter(|s| s.row.verdict == verdict)) };
     let (better, worse, unclear) = (of(Verdict::Better), of(Verdict::Worse), of(Verdict::Unclear));
@@ -55,7 +60,9 @@ fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
     let never = throttled.is_some_and(|(n, _)| n == 0.0);
     match (&better[..], &worse[..]) {
         ([], []) if own.is_empty() => {
-            format!("Cannot tell whether removing the limit helps: no latency was measured with and without it{often}.")
+            format!(
+                "Cannot tell whether removing the limit helps: no latency was measured with and without it{often}."
+            )
         }
         ([], []) if never => format!("Removing the limit does not help{often}."),
         ([], []) if unclear.is_empty() => {
@@ -63,9 +70,14 @@ fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
             format!("Removing the limit changes no latency by {}% or more: {all}{often}.", c.min_effect_pct)
         }
         ([], []) => {
-            format!("Cannot tell whether removing the limit helps: {}{often}. More --runs may tell.", listed(&unclear))
+            format!(
+                "Cannot tell whether removing the limit helps: {}{often}. More --runs may tell.",
+                listed(&unclear)
+            )
         }
-        (better, []) => format!("Removing the limit helps: {}{}.", listed(better), payers(c, group, base, free)),
+        (better, []) => {
+            format!("Removing the limit helps: {}{}.", listed(better), payers(c, group, base, free))
+        }
         ([], worse) => format!("Removing the limit makes it worse: {}{often}.", listed(worse)),
         (better, worse) => format!(
             "Removing the limit helps in part: {}; but {}{}.",
@@ -86,11 +98,13 @@ fn is_latency(metric: &str, group: &str, workload: &str) -> bool {
 }
 
 fn seen<'a>(c: &'a Comparison, group: &str, base: &Cell, free: &Cell, metric: &'a str) -> Option<Seen<'a>> {
-    let stat = |cell: &Cell| cell.metrics.get(metric).and_then(CellStat::measured).map(|m| (m.mean, m.unit.clone()));
+    let stat =
+        |cell: &Cell| cell.metrics.get(metric).and_then(CellStat::measured).map(|m| (m.mean, m.unit.clone()));
     let ((was, unit), (is, _)) = (stat(base)?, stat(free)?);
     let row = row(c, free, metric)?;
     let by = row.change_pct.map_or_else(|| "new".to_owned(), change);
-    let name = metric.strip_prefix(&format!("group.{group}.")).unwrap_or_else(|| short(metric, &free.workload));
+    let name =
+        metric.strip_prefix(&format!("group.{group}.")).unwrap_or_else(|| short(metric, &free.workload));
     let words = format!("{name} {} -> {} ({by})", value(was, &unit), value(is, &unit));
     Some(Seen { metric, row, words })
 }
@@ -119,7 +133,8 @@ fn throttled(base: &Cell, group: &str) -> Option<(f64, f64)> {
 /// What it does to the others, as far as it is decided.
 fn payers(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
     let of_others = |m: &&str| {
-        m.strip_prefix("group.").is_some_and(|rest| !rest.strip_prefix(group).is_some_and(|end| end.starts_with('.')))
+        m.strip_prefix("group.")
+            .is_some_and(|rest| !rest.strip_prefix(group).is_some_and(|end| end.starts_with('.')))
     };
     let others: Vec<Seen<'_>> =
         metrics(c, free).filter(of_others).filter_map(|m| seen(c, group, base, free, m)).collect();
@@ -174,7 +189,7 @@ mod tests {
         }))
         .unwrap();
         let mut out = Vec::new();
-        limits(&comparison, "/service", &mut out).unwrap();
+        limits(&comparison, "/service", None, &mut out).unwrap();
         String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -189,13 +204,37 @@ mod tests {
             let text = said(verdicts, n);
             assert!(text.starts_with(words), "{text}");
         };
-        tells(&[(P50, "better"), (P99, "better")], 9.0, "Removing the limit helps: latency.p99 2.00ms -> 1.00ms (-50%), latency.p50");
-        tells(&[(P50, "better"), (P99, "worse")], 9.0, "Removing the limit helps in part: latency.p50 2.00ms");
+        tells(
+            &[(P50, "better"), (P99, "better")],
+            9.0,
+            "Removing the limit helps: latency.p99 2.00ms -> 1.00ms (-50%), latency.p50",
+        );
+        tells(
+            &[(P50, "better"), (P99, "worse")],
+            9.0,
+            "Removing the limit helps in part: latency.p50 2.00ms",
+        );
         tells(&[(P50, "same"), (P99, "worse")], 9.0, "Removing the limit makes it worse: latency.p99");
-        tells(&[(P50, "same"), (P99, "same")], 9.0, "Removing the limit changes no latency by 2% or more: latency.p99");
-        tells(&[(P50, "same"), (P99, "unclear")], 9.0, "Cannot tell whether removing the limit helps: latency.p99");
-        tells(&[(P99, "unclear")], 0.0, "Removing the limit does not help; /service was throttled in 0 of 50 periods.");
-        tells(&[(CPUS, "changed")], 3.0, "Cannot tell whether removing the limit helps: no latency was measured");
+        tells(
+            &[(P50, "same"), (P99, "same")],
+            9.0,
+            "Removing the limit changes no latency by 2% or more: latency.p99",
+        );
+        tells(
+            &[(P50, "same"), (P99, "unclear")],
+            9.0,
+            "Cannot tell whether removing the limit helps: latency.p99",
+        );
+        tells(
+            &[(P99, "unclear")],
+            0.0,
+            "Removing the limit does not help; /service was throttled in 0 of 50 periods.",
+        );
+        tells(
+            &[(CPUS, "changed")],
+            3.0,
+            "Cannot tell whether removing the limit helps: no latency was measured",
+        );
         let better = said(&[(P99, "better"), (CPUS, "unclear")], 3.0);
         assert!(better.ends_with("; what the others pay can't be told."), "{better}");
         assert!(said(&[(P99, "better"), (CPUS, "same")], 3.0).ends_with("; the others are as before."));

@@ -41,8 +41,8 @@ use schedlab_record::Series;
 use schedlab_record::Tally;
 pub use schedlab_record::accounts::MAX_GROUPS;
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
-use task_groups::TaskGroups;
 use state::{Cpu, Passes, Pending, Phase, RunCounts, Task};
+use task_groups::TaskGroups;
 use woken::Woken;
 use worst::{LongWait, Worst};
 

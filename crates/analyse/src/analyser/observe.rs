@@ -28,7 +28,19 @@ impl Analyser {
             self.spend(cpu.current, cpu.since, end);
         }
         let from = self.measure_from;
-        let Analyser { names, recorded, tasks, groups, delays, mut task_groups, seen, woken, worst, dsqs, .. } = self;
+        let Analyser {
+            names,
+            recorded,
+            tasks,
+            groups,
+            delays,
+            mut task_groups,
+            seen,
+            woken,
+            worst,
+            dsqs,
+            ..
+        } = self;
         let of_workload = || names.iter().filter(|n| !n.background).map(|n| group_of(&n.name));
         // With a single group, its waits are the run's.
         let apart = of_workload().any(|group| Some(group) != of_workload().next());

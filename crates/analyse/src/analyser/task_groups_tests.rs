@@ -51,7 +51,10 @@ fn a_period_is_from_the_first_wakeup_to_the_last_sleep_and_a_throttled_thread_is
     assert_eq!(values(&found, "group./web.busy"), [600]);
     assert_eq!(values(&found, "group./web/worker.busy"), [500]);
     assert_eq!(values(&found, "group./web.run_delay"), [20, 50, 300]);
-    assert_eq!((found.counters["group./web.cpu_time"], found.counters["group./web/worker.cpu_time"]), (280, 180));
+    assert_eq!(
+        (found.counters["group./web.cpu_time"], found.counters["group./web/worker.cpu_time"]),
+        (280, 180)
+    );
     assert!(found.series.keys().all(|name| !name.starts_with("group./.")), "{:?}", found.series.keys());
 }
 

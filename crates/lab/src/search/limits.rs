@@ -298,8 +298,10 @@ fn metrics(spec: &Spec, wanted: &LimitsRequest<'_>) -> Result<Vec<String>> {
         }
     };
     if let Spec::Bench { name, .. } = spec {
-        let others =
-            spec::find(name)?.headline.iter().filter(|m| latency.is_none_or(|own| !m.starts_with(own)) && !m.ends_with(".rate"));
+        let others = spec::find(name)?
+            .headline
+            .iter()
+            .filter(|m| latency.is_none_or(|own| !m.starts_with(own)) && !m.ends_with(".rate"));
         all.extend(others.map(|m| (*m).to_owned()));
     }
     all.extend(["nr_throttled", "nr_periods"].map(|count| format!("group.{}.{count}", wanted.group)));

@@ -40,7 +40,9 @@ pub(crate) fn check_same(stored: &Findings, again: &Findings) -> Result<()> {
     let is_explained = |found: &Findings| found.counters.contains_key("rules.choices");
     let explains = is_explained(again) && !is_explained(stored);
     let compared = |name: &str| !(explains && moves_with_reasons(name));
-    let is_new = |name: &str| name.starts_with("group./") && name.ends_with(".cpu_time") && !stored.counters.contains_key(name);
+    let is_new = |name: &str| {
+        name.starts_with("group./") && name.ends_with(".cpu_time") && !stored.counters.contains_key(name)
+    };
     let counter = differing(&again.counters, &stored.counters, |name| compared(name) && !is_new(name));
     // Records of older versions have no times of task groups.
     let lacks = |name: &str| is_of_task_group(name) && !stored.series.contains_key(name);

@@ -65,7 +65,8 @@ impl Stat {
 
 /// Splits "schbench.latency.p99.9" into series and statistic; the error is a last word that is not a statistic.
 pub(super) fn split(name: &str) -> (&str, Result<Stat, &str>) {
-    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(char::is_alphabetic);
+    let is_number =
+        |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(char::is_alphabetic);
     let percentile = name.rfind(".p").filter(|at| is_number(&name[at + 2..]));
     let at = percentile.or_else(|| name.rfind('.'));
     match at {

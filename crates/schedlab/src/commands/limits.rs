@@ -185,14 +185,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
         tried: &tried,
         neighbours: neighbours.as_ref(),
         fixed: &fixed,
-        periods: asked.recorded.as_ref().and_then(|recorded| recorded.periods(&group)),
+        periods: None,
         kernels: &kernels,
         machines: &machines,
         host_cpus: common::cpus(),
     };
     // What can't be compared is refused before anything is simulated.
     limits::variants(&question)?;
-    let (spec, notes) = args.replayable(asked, &question)?;
+    let Replayable { spec, notes, far, periods } = args.replayable(asked, &question)?;
+    question.periods = periods;
     let workloads = args.workloads(spec, &limit, &machines)?;
     question.workloads = &workloads;
     let mut experiment = limits::experiment(&question)?;
@@ -205,8 +206,18 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     plan::check_compares(&experiment, args.options.backend())?;
     experiments::conduct_noted(experiment, &args.options, notes, |comparison, out| {
-        schedlab_report::answer::limits(comparison, &group, out)
+        schedlab_report::answer::limits(comparison, &group, far.as_deref(), out)
     })
+}
+
+/// A workload that can be run.
+struct Replayable {
+    spec: Spec,
+    notes: Vec<CountedWarning>,
+    /// Where its replay is far from the recording.
+    far: Option<String>,
+    /// How often a recorded group was busy.
+    periods: Option<u64>,
 }
 
 /// What was named: a workload, and the recording if it is one.
@@ -304,16 +315,14 @@ impl LimitsArgs {
         Ok((limit, request))
     }
     /// The workload as it can be run: a recording becomes a schedule in a file.
-    fn replayable(
-        &self,
-        asked: AskedWorkload,
-        question: &LimitsRequest<'_>,
-    ) -> Result<(Spec, Vec<CountedWarning>)> {
+    fn replayable(&self, asked: AskedWorkload, question: &LimitsRequest<'_>) -> Result<Replayable> {
         let schedule = self.save.as_deref().map(limits_recorded::schedule_beside);
         if let Some(file) = &self.save {
             new::check_name(file, Path::new(file))?;
         }
-        let Some(recorded) = asked.recorded else { return Ok((asked.spec, Vec::new())) };
+        let Some(recorded) = asked.recorded else {
+            return Ok(Replayable { spec: asked.spec, notes: Vec::new(), far: None, periods: None });
+        };
         if let Some(path) = &schedule {
             new::check_name(&path.display().to_string(), path)?;
         }
@@ -321,7 +330,7 @@ impl LimitsArgs {
         let as_is = limits::as_it_is(question, &recorded.kernel);
         let fitted = recorded.fitted(as_is, &to, (self.options.backend(), self.options.quiet()))?;
         let notes = fitted.notes.into_iter().map(CountedWarning::of_all).collect();
-        Ok((fitted.spec, notes))
+        Ok(Replayable { spec: fitted.spec, notes, far: fitted.far, periods: fitted.periods })
     }
     /// The machines of the question: those that were named, or the recorded one.
     fn machines_of(&self, named: Vec<String>, asked: &AskedWorkload) -> Result<Vec<String>> {

@@ -15,14 +15,15 @@ use schedlab_lab::stored::named::RunChoice;
 use schedlab_lab::stored::replay::fit::{self, Off, Recording};
 use schedlab_lab::stored::replay::kept_groups::{KeptGroup, groups_of};
 use schedlab_machine::Machine;
-use schedlab_record::{Record, Store};
+use schedlab_record::{Record, Series, Store};
 use schedlab_workload::Spec;
 use schedlab_workload::replay::Prices;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How a group's limit gets into a recording.
-pub const HOW_TO_RECORD: &str = "schedlab record --duration 10s --cgroup /web records the schedule with a group and its limit";
+pub const HOW_TO_RECORD: &str =
+    "schedlab record --duration 10s --cgroup /web records the schedule with a group and its limit";
 
 /// A recording that was read.
 pub struct Recorded {
@@ -119,9 +120,10 @@ impl Recorded {
         others.map(KeptGroup::spec).collect()
     }
     /// How often the group was busy; `None` if the recording has no wakeups.
-    pub fn periods(&self, path: &str) -> Option<u64> {
+    fn periods(&self, path: &str) -> Option<u64> {
         let busy = self.recording.found.series.get(&format!("group.{path}.busy"));
-        (!self.recording.lacks_wakeups && !self.grouped).then(|| busy.map_or(0, schedlab_record::Series::count))
+        (!self.recording.lacks_wakeups && !self.grouped)
+            .then(|| busy.map_or(0, Series::count))
     }
     /// The recorded machine by its name, or else by a file that is written for it.
     ///
@@ -129,7 +131,9 @@ impl Recorded {
     /// When a file can't express it, or be written.
     pub fn machine(&self, folder: &Path) -> Result<String> {
         let name = &self.machine.name;
-        if common::machine(name, None).is_ok_and(|m| m.topology == self.machine.topology && m.background.is_empty()) {
+        if common::machine(name, None)
+            .is_ok_and(|m| m.topology == self.machine.topology && m.background.is_empty())
+        {
             return Ok(name.clone());
         }
         let text = self.machine.text(name, "a recorded machine")?;
@@ -171,23 +175,36 @@ impl Recorded {
         };
         let own = ["busy.p50", "busy.mean", "run_delay.mean", "nr_throttled", "nr_periods"];
         let own = own.map(|metric| format!("group.{group}.{metric}"));
-        let compared: Vec<&str> = ["cpu_time", "switches.voluntary"].into_iter().chain(own.iter().map(String::as_str)).collect();
-        let mut notes = vec![off(&fit::errors_in(&compared, &self.recording, &fitted.run))];
+        let all = ["cpu_time", "switches.voluntary"].into_iter();
+        let compared: Vec<&str> = all.chain(own.iter().map(String::as_str)).collect();
+        let all_off = fit::errors_in(&compared, &self.recording, &fitted.run);
+        let far = all_off
+            .iter()
+            .find(|o| own.contains(&o.metric) && o.pct().is_some_and(|p| p.abs() > fit::FAR_PCT));
+        let far = far.map(|o| shown(o).replace(&format!("group.{group}."), ""));
+        let mut notes = vec![off(&all_off)];
         if self.periods(&group) == Some(0) {
-            let text = format!("{group} was never asleep: it has no busy periods, and its waits for a CPU are shown");
+            let text = format!(
+                "{group} was never asleep: it has no busy periods, and its waits for a CPU are shown"
+            );
             notes.push(Warning::new("limits.never_asleep", text));
         }
         let spec = Spec::replay(&path.display().to_string(), text, Prices::default())?;
         let worse = fit::worse(&self.recording, fitted.prices, &fit::errors(&self.recording, &fitted.run));
         let worse = worse.into_iter().map(|w| {
-            Warning::new("replay.worse", format!("the replay's {} is off by {:+.1}%: {}", w.what, w.off_pct, w.why))
+            Warning::new(
+                "replay.worse",
+                format!("the replay's {} is off by {:+.1}%: {}", w.what, w.off_pct, w.why),
+            )
         });
         let of_recording = self.record.found.warnings.iter().chain(&self.recording.warnings);
         let losses = of_recording.filter(|w| {
             ["recording.", "record.", "replay.", "trace.gaps"].iter().any(|code| w.code.starts_with(code))
         });
         notes.extend(worse.chain(losses.cloned()));
-        Ok(Fitted { spec, notes })
+        let busy = fitted.run.found.series.get(&format!("group.{group}.busy")).map_or(0, Series::count);
+        let periods = self.periods(&group).or(Some(busy).filter(|_| !self.recording.lacks_wakeups));
+        Ok(Fitted { spec, notes, far, periods })
     }
 }
 
@@ -203,16 +220,22 @@ pub struct Fitted {
     pub spec: Spec,
     /// How far it is from the recording, and what the recording lacks.
     pub notes: Vec<Warning>,
+    /// How often the group was busy, as far as it is known.
+    pub periods: Option<u64>,
+    /// The first of the group's figures in which the replay is far from the recording, with both values.
+    pub far: Option<String>,
+}
+
+/// A figure of a replay, and the recording's.
+fn shown(off: &Off) -> String {
+    let of = |value| schedlab_report::number::value(value, &off.unit);
+    format!("{} {} (recorded {})", off.metric, of(off.replayed), of(off.recorded))
 }
 
 /// How far the replay is from the recording.
 fn off(all: &[Off]) -> Warning {
-    let shown = |off: &Off| {
-        let of = |value| schedlab_report::number::value(value, &off.unit);
-        format!("{} {} ({})", off.metric, of(off.replayed), of(off.recorded))
-    };
     let all: Vec<String> = all.iter().map(shown).collect();
-    Warning::new("replay.off", format!("the replay under the limit as it is (and the recording): {}", all.join(", ")))
+    Warning::new("replay.off", format!("the replay under the limit as it is: {}", all.join(", ")))
 }
 
 /// The schedule of an experiment that is saved, beside its file.

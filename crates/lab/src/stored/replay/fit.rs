@@ -220,7 +220,9 @@ const NO_WAKEUPS: &str = "the recording has no wakeups: a sleep lasts until the 
      wakes another";
 
 /// How far CPU time, the number of switches and the median run delay may be off, per cent.
-const LIMITS: (f64, f64, f64) = (2.0, 15.0, 50.0);
+const LIMITS: (f64, f64, f64) = (2.0, 15.0, FAR_PCT);
+/// A figure of waits or periods that is off by more than that, per cent, is far from the recording.
+pub const FAR_PCT: f64 = 50.0;
 
 /// The metrics that are off by more than the limits, with the likely reasons.
 pub fn worse(recording: &Recording, prices: Prices, off: &[Off]) -> Vec<Worse> {

@@ -80,7 +80,10 @@ fn kept_groups(found: &Findings) -> Result<Vec<KeptGroup>> {
     let one = |(path, files): (&str, BTreeMap<&str, &str>)| {
         let at = plain(path)?;
         let changed = changes.iter().find(|words| words.contains(&format!("{path}: ")));
-        Some(kept(at, &files, changed.map(|words| (*words).to_owned())).map_err(|e| e.context(format!("group {path}"))))
+        Some(
+            kept(at, &files, changed.map(|words| (*words).to_owned()))
+                .map_err(|e| e.context(format!("group {path}"))),
+        )
     };
     groups.into_iter().filter_map(one).collect()
 }
@@ -128,7 +131,10 @@ mod tests {
         ]);
         let all = kept_groups(&found).unwrap();
         let [two, one] = &all[..] else { panic!("{all:?}") };
-        assert_eq!((two.path.as_str(), two.limit.quota, two.limit.burst), ("/a.b", Some(Ns::ms(50)), Ns::ms(20)));
+        assert_eq!(
+            (two.path.as_str(), two.limit.quota, two.limit.burst),
+            ("/a.b", Some(Ns::ms(50)), Ns::ms(20))
+        );
         assert_eq!((two.request, two.is_v1, two.spec().shares), (Some(Request::Weight(50)), false, 512));
         assert_eq!((one.path.as_str(), one.limit, one.spec().shares), ("/v1", Limit::default(), 512));
     }
