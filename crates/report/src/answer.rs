@@ -18,8 +18,8 @@ const NONE: &str = "none";
 /// Metrics that a sentence has at most of each kind.
 const MOST: usize = 2;
 
-/// Answers for each block of a table of limits. `group` is the service's; `far` is a figure in which a replay is far from
-/// its recording.
+/// Answers for each block of a table of limits. `group` is the service's; `far` is a figure in which a replay is far
+/// from its recording.
 ///
 /// # Errors
 /// When `out` refuses.

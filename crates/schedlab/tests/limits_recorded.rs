@@ -51,6 +51,7 @@ fn a_run_needs_nothing_else_its_group_and_limit_are_known_and_the_answer_is_a_se
     assert!(parts.iter().all(|part| told.contains(part)), "{text}");
     assert!(told.contains("Removing the limit helps: ") && told.contains("run_delay.mean"), "{text}");
     assert!(told.contains("the replay under the limit as it is: "), "{text}");
+    std::fs::create_dir(lab.path().join("kept")).unwrap();
     // All runs are found again, and the experiment is an ordinary one with its schedule beside it.
     lab.says(&format!("limits {run}"), 0, &["0 runs made, 50 found"]);
     assert!(
@@ -99,7 +100,11 @@ fn the_busy_periods_of_a_recording_are_its_metrics_too() {
         2,
         &["no task of the recording is named nobody"],
     );
-    lab.says(&format!("limits {folder} --task worker*"), 2, &["did not keep the limit of /service", "--limit"]);
+    lab.says(
+        &format!("limits {folder} --task worker*"),
+        2,
+        &["did not keep the limit of /service", "--limit"],
+    );
     let text = lab.ok(&format!("limits {folder} --limit 300m --task worker* --task job --runs 2 -q"));
     assert!(text.contains("/service.") && text.contains("as-is 0.3"), "{text}");
 }

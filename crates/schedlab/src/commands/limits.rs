@@ -137,8 +137,8 @@ fn recipe() -> String {
     let requests: Vec<&str> = REQUESTS.iter().map(|f| f.example).collect();
     format!(
         "Would removing the limit help? Of a container in the control group /web (root, while it has its usual work):\n  \
-         schedlab record --duration 10s --cgroup /web                  its schedule and its limit; prints the run's folder\n  \
-         schedlab limits runs/FOLDER/SEED                              the answer, by replays of what was recorded\n\n\
+         schedlab record --duration 10s --cgroup /web                its schedule and limit, as a run\n  \
+         schedlab limits runs/FOLDER/SEED                            the answer, by replays of what was recorded\n\n\
          Of a service that is described:\n  \
          schedlab limits http --limit 2 --request 1 --rate 1500        a service like yours, beside a batch job\n  \
          schedlab limits http --limit 2 --rate 1500 --kernel v4.14 --kernel v6.12\n  \
@@ -169,6 +169,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
                 .help("schedlab limits --help lists them: http, oltp, pool ...; or name a recorded run"));
         }
     };
+    if let Some(file) = &args.save {
+        new::check_name(file, Path::new(file))?;
+    }
     let group = args.group(&asked)?;
     let (limit, request) = args.words(&asked, &group)?;
     let tried = args.tried(&limit, request)?;
@@ -198,7 +201,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     question.workloads = &workloads;
     let mut experiment = limits::experiment(&question)?;
     if let Some(file) = &args.save {
-        limits_recorded::name_schedule_beside(file, &mut experiment.text);
+        limits_recorded::name_files_beside(file, &machines, &mut experiment.text);
         new::write(Path::new(file), &experiment.text)?;
         return output::result(|out| {
             writeln!(out, "{file}: {}\nnext: schedlab run {file} --format variants", experiment.about)
@@ -244,7 +247,10 @@ impl LimitsArgs {
             let text = input::text_up_to(path, MAX_FILE_MB)?;
             return Spec::replay(name, text, Prices::default()).map(AskedWorkload::of);
         }
-        let is_description = path.extension().is_some_and(|e| e == "json") && !path.ends_with(RECORD_FILE);
+        let ends = |with: &str| path.extension().is_some_and(|e| e == with);
+        let is_other =
+            path.ends_with(RECORD_FILE) || ends("toml") || schedlab_import::form_at(path).is_some();
+        let is_description = (ends("json") || path.is_file()) && !is_other;
         if is_description || name == "-" {
             return workloads::in_file(name, matches).map(AskedWorkload::of);
         }
@@ -317,9 +323,6 @@ impl LimitsArgs {
     /// The workload as it can be run: a recording becomes a schedule in a file.
     fn replayable(&self, asked: AskedWorkload, question: &LimitsRequest<'_>) -> Result<Replayable> {
         let schedule = self.save.as_deref().map(limits_recorded::schedule_beside);
-        if let Some(file) = &self.save {
-            new::check_name(file, Path::new(file))?;
-        }
         let Some(recorded) = asked.recorded else {
             return Ok(Replayable { spec: asked.spec, notes: Vec::new(), far: None, periods: None });
         };
@@ -336,7 +339,9 @@ impl LimitsArgs {
     fn machines_of(&self, named: Vec<String>, asked: &AskedWorkload) -> Result<Vec<String>> {
         match &asked.recorded {
             Some(recorded) if named.is_empty() && self.options.backend() != Backend::Host => {
-                Ok(vec![recorded.machine(self.options.out())?])
+                let beside =
+                    self.save.as_deref().map(|file| Path::new(file).parent().unwrap_or(Path::new("")));
+                Ok(vec![recorded.machine(beside.unwrap_or(self.options.out()))?])
             }
             _ => Ok(named),
         }

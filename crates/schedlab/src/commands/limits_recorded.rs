@@ -122,8 +122,7 @@ impl Recorded {
     /// How often the group was busy; `None` if the recording has no wakeups.
     fn periods(&self, path: &str) -> Option<u64> {
         let busy = self.recording.found.series.get(&format!("group.{path}.busy"));
-        (!self.recording.lacks_wakeups && !self.grouped)
-            .then(|| busy.map_or(0, Series::count))
+        (!self.recording.lacks_wakeups && !self.grouped).then(|| busy.map_or(0, Series::count))
     }
     /// The recorded machine by its name, or else by a file that is written for it.
     ///
@@ -142,7 +141,9 @@ impl Recorded {
 
     /// Writes a file of this recording into a folder; its name holds a mark of its text.
     fn write(&self, folder: &Path, ending: &str, text: &str) -> Result<PathBuf> {
-        Store::create(folder)?;
+        if !folder.as_os_str().is_empty() {
+            Store::create(folder)?;
+        }
         let mark: String = hash::content_hash(text.as_bytes()).chars().take(8).collect();
         let word = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
         let name: String = self.record.workload.chars().map(word).collect();
@@ -243,11 +244,13 @@ pub fn schedule_beside(file: &str) -> PathBuf {
     Path::new(file).with_extension("sched")
 }
 
-/// In an experiment that is saved, its schedule is named from the experiment's folder.
-pub fn name_schedule_beside(file: &str, text: &mut String) {
-    let beside = schedule_beside(file);
-    if let Some(name) = beside.file_name() {
-        let (whole, own) = (beside.display().to_string(), name.to_string_lossy());
-        *text = text.replace(&quoted(&whole), &quoted(&own));
+/// In an experiment that is saved, the files beside it are named from its folder.
+pub fn name_files_beside(file: &str, machines: &[String], text: &mut String) {
+    let schedule = schedule_beside(file);
+    for path in machines.iter().map(Path::new).chain([schedule.as_path()]) {
+        if let Some(name) = path.file_name().filter(|_| path.parent() == Path::new(file).parent()) {
+            let (whole, own) = (path.display().to_string(), name.to_string_lossy());
+            *text = text.replace(&quoted(&whole), &quoted(&own));
+        }
     }
 }
