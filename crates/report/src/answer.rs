@@ -67,7 +67,7 @@ fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
         ([], []) if never => format!("Removing the limit does not help{often}."),
         ([], []) if unclear.is_empty() => {
             let all = listed(&tails_first(own.iter()));
-            format!("Removing the limit changes no latency by {}% or more: {all}{often}.", c.min_effect_pct)
+            format!("Removing the limit changes by less than {}%: {all}{often}.", c.min_effect_pct)
         }
         ([], []) => {
             format!(
@@ -218,7 +218,7 @@ mod tests {
         tells(
             &[(P50, "same"), (P99, "same")],
             9.0,
-            "Removing the limit changes no latency by 2% or more: latency.p99",
+            "Removing the limit changes by less than 2%: latency.p99",
         );
         tells(
             &[(P50, "same"), (P99, "unclear")],
