@@ -54,6 +54,7 @@ pub mod json;
 pub mod junit;
 pub mod knee;
 mod legend;
+pub mod limits;
 pub mod lkml;
 pub mod markdown;
 pub mod migration;

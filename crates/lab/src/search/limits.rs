@@ -5,6 +5,7 @@
 //! [`NEIGHBOURS`], each variant has a `[[variant.group]]` of its own, and each kernel is a load with a baseline of its
 //! own.
 
+use super::knee::FIRST_OF_RTAPP;
 use crate::ask::experiment::Experiment;
 use crate::ask::experiment::template::Template;
 use crate::ask::experiment::write::quoted;
@@ -270,6 +271,7 @@ fn service(spec: &Spec) -> Result<Vec<String>> {
 fn metrics(spec: &Spec, wanted: &LimitsRequest<'_>) -> Result<Vec<String>> {
     let latency = match spec {
         Spec::Bench { name, .. } => spec::find(name)?.headline.iter().find_map(|m| m.strip_suffix(".p99")),
+        Spec::RtApp { .. } => Some(FIRST_OF_RTAPP),
         _ => None,
     };
     let of_group = match spec {

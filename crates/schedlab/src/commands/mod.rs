@@ -50,5 +50,6 @@ pub mod unpack;
 pub mod validate;
 mod validate_changes;
 mod validate_facts;
+mod validate_limits;
 mod validate_rules;
 pub mod work;
