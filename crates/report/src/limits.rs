@@ -73,55 +73,67 @@ pub fn markdown(all: &Limits, out: &mut dyn Write) -> io::Result<()> {
 /// judged beside it. Below it how many agree.
 pub fn side_by_side(all: &[&Limits]) -> String {
     let cases: Vec<&LimitsResult> = all.iter().flat_map(|one| &one.cases).collect();
-    let mut columns: Vec<(String, Vec<String>)> = Vec::new();
-    for case in &cases {
-        let (real, judged) = (name_of(&case.real), judged_by(&case.judged));
-        let at = columns.iter().position(|(name, _)| *name == real).unwrap_or_else(|| {
-            columns.push((real.clone(), Vec::new()));
-            columns.len() - 1
-        });
-        if !columns[at].1.contains(&judged) {
-            columns[at].1.push(judged);
-        }
-    }
+    let columns = columns(&cases);
     let (mut text, mut rule) = ("| case | limit |".to_owned(), "| --- | --- |".to_owned());
     for (real, judged) in &columns {
         text += &format!(" {real} | {} |", judged.join(" | "));
         rule += &" --- |".repeat(1 + judged.len());
     }
     text += &format!("\n{rule}\n");
-    let mut rows: Vec<(&str, &str)> = Vec::new();
-    for case in &cases {
-        rows.extend(case.limits.iter().map(|row| (case.name.as_str(), row.limit.as_str())));
-    }
-    let mut seen: Vec<(&str, &str)> = Vec::new();
-    for (name, limit) in rows {
-        if seen.contains(&(name, limit)) {
-            continue;
+    let limits = cases.iter().flat_map(|case| case.limits.iter().map(|row| (&case.name, &row.limit)));
+    let mut seen: Vec<(&String, &String)> = Vec::new();
+    for (name, limit) in limits {
+        if !seen.contains(&(name, limit)) {
+            seen.push((name, limit));
+            text += &format!(
+                "| {} | {} |{}\n",
+                plain(name),
+                plain(limit),
+                cells(&cases, &columns, (name, limit))
+            );
         }
-        seen.push((name, limit));
-        text += &format!("| {} | {} |", plain(name), plain(limit));
-        for (real, judged) in &columns {
-            let find = |by: &String| {
-                let is = |c: &&&LimitsResult| {
-                    c.name == name && name_of(&c.real) == *real && judged_by(&c.judged) == *by
-                };
-                cases.iter().find(is).and_then(|c| c.limits.iter().find(|row| row.limit == limit))
-            };
-            let there = judged.iter().find_map(|by| find(by));
-            text += &format!(" {} |", there.map_or_else(|| "-".to_owned(), of_real));
-            for by in judged {
-                text += &format!(" {} |", find(by).map_or_else(|| "-".to_owned(), of_judged));
-            }
-        }
-        text.push('\n');
     }
     text.push('\n');
     for (real, judged) in &columns {
         for by in judged {
-            let of = cases.iter().filter(|c| name_of(&c.real) == *real && judged_by(&c.judged) == *by);
-            text += &format!("- {real}, {by}: {}\n", sum(Limits::share(of.copied())));
+            let share = Limits::share(cases.iter().copied().filter(|case| is_of(case, real, by)));
+            text += &format!("- {real}, {by}: {}\n", sum(share));
         }
+    }
+    text
+}
+
+/// The real kernels, each with what was judged beside it, in the order of the cases.
+fn columns(cases: &[&LimitsResult]) -> Vec<(String, Vec<&'static str>)> {
+    let mut all: Vec<(String, Vec<&'static str>)> = Vec::new();
+    for case in cases {
+        let (real, judged) = (name_of(&case.real), judged_by(&case.judged));
+        match all.iter_mut().find(|(name, _)| *name == real) {
+            Some((_, there)) if there.contains(&judged) => {}
+            Some((_, there)) => there.push(judged),
+            None => all.push((real, vec![judged])),
+        }
+    }
+    all
+}
+
+fn is_of(case: &LimitsResult, real: &str, judged: &str) -> bool {
+    name_of(&case.real) == real && judged_by(&case.judged) == judged
+}
+
+/// The cells of a row.
+fn cells(cases: &[&LimitsResult], columns: &[(String, Vec<&str>)], (name, limit): (&str, &str)) -> String {
+    let mut text = String::new();
+    for (real, judged) in columns {
+        let found = judged.iter().map(|by| {
+            let case = cases.iter().find(|case| case.name == name && is_of(case, real, by));
+            case.and_then(|case| case.limits.iter().find(|row| row.limit == limit))
+        });
+        let found: Vec<Option<&LimitRow>> = found.collect();
+        let shown =
+            |row: Option<&LimitRow>, of: fn(&LimitRow) -> String| row.map_or_else(|| "-".to_owned(), of);
+        text += &format!(" {} |", shown(found.iter().copied().flatten().next(), of_real));
+        found.into_iter().for_each(|row| text += &format!(" {} |", shown(row, of_judged)));
     }
     text
 }
@@ -144,8 +156,8 @@ fn name_of(side: &CaseSide) -> String {
     format!("{place} {}", release.trim_end_matches('.'))
 }
 
-fn judged_by(side: &CaseSide) -> String {
-    if side.level.is_some() { "code" } else { "rules" }.to_owned()
+fn judged_by(side: &CaseSide) -> &'static str {
+    if side.level.is_some() { "code" } else { "rules" }
 }
 
 #[cfg(test)]
