@@ -74,7 +74,7 @@ fn scx() -> String {
     text
 }
 
-/// The results of `validate --limits`: our rules and the kernel's own code beside guests, and our rules beside this host.
+/// The results of `validate --limits`: our rules and the kernel's own code beside guests, and our rules beside a host.
 const LIMITS: [&str; 3] = ["limits", "limits-code", "limits-host"];
 
 fn limits_text(name: &str) -> String {

@@ -58,8 +58,8 @@ pub(super) struct ValidateArgs {
     /// Only this function of --rules; may be given more than once
     #[arg(long, value_name = "NAME", requires = "rules")]
     pub(super) function: Vec<String>,
-    /// Kernel of --rules, a series or the folder of a tree [default: 6.1, 6.12 and 7.3]; or of --limits, a profile (v7.3)
-    /// [default: that of the case]. May be given more than once
+    /// Kernel of --rules, a series or the folder of a tree [default: 6.1, 6.12 and 7.3]; or of --limits, a profile
+    /// (v7.3) [default: that of the case]. May be given more than once
     #[arg(long, value_name = "KERNEL")]
     pub(super) kernel: Vec<String>,
     /// States that --rules draws for each function and kernel

@@ -1,4 +1,4 @@
-//! `schedlab validate --limits`: whether CPU limits change a real kernel's tail latency as they change the judged one's.
+//! `schedlab validate --limits`: whether CPU limits change a real kernel's tail latency as they change the judged one.
 //!
 //! The real kernel is in deterministic guests, on this host, or in an earlier result (`--real`). What is judged is
 //! simulated by itself, so that an earlier result does with it alone.

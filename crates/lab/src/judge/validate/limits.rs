@@ -1,7 +1,8 @@
 //! Cases of limits: whether a CPU limit changes a real kernel's tail latency as it changes the judged one.
 //!
-//! A case is an experiment as `schedlab limits --save` writes it. Its baseline is the limit as it is, its other variants
-//! are further limits, and the first of its metrics that is a p99 is compared ([`schedlab_compare::agreement::limits`]).
+//! A case is an experiment as `schedlab limits --save` writes it. Its baseline is the limit as it is, its other
+//! variants are further limits, and the first of its metrics that is a p99 is compared
+//! ([`schedlab_compare::agreement::limits`]).
 //! The kernel of all its variants can be replaced. Beside guests a machine whose CPUs take turns is simulated, beside
 //! the running kernel this host.
 
