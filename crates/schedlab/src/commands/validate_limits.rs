@@ -14,6 +14,7 @@ use schedlab_lab::judge::validate::limits::{self, LimitCase};
 use schedlab_lab::judge::validate::sides::simulated_runs;
 use schedlab_lab::{Options, RunRequest};
 use schedlab_record::Record;
+use schedlab_report::text::wrap;
 
 /// Runs or lists the cases, and prints the result in a form of `validate`.
 ///
@@ -30,7 +31,10 @@ pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
     let chosen = cases::named(all, &args.case, |c| &c.experiment.name)?;
     if args.list {
         return output::result(|out| {
-            chosen.iter().try_for_each(|c| writeln!(out, "{:<28}{}", c.experiment.name, c.experiment.about))
+            chosen
+                .iter()
+                .map(|c| &c.experiment)
+                .try_for_each(|e| write!(out, "{}", wrap(&format!("{:<28}", e.name), &e.about)))
         });
     }
     let found = all_of(args, &chosen)?;
