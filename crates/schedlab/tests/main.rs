@@ -12,6 +12,7 @@ mod code_lines;
 mod code_rules;
 mod code_try;
 mod code_wrong;
+mod command_bisect;
 mod commands;
 mod common;
 mod external;

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub const DEFAULT_TIMEOUT: Ns = Ns::secs(600);
 /// The longest time-out: a week.
 pub const MAX_TIMEOUT: Ns = Ns::secs(7 * 86_400);
+/// The metric of a command that is not said otherwise: from its start until its process had ended.
+pub const ELAPSED: &str = "command.elapsed";
 /// The environment variable with the run's seed.
 pub const SEED_VARIABLE: &str = "SCHEDLAB_SEED";
 

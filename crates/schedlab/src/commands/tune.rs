@@ -14,6 +14,7 @@ use schedlab_lab::ask::experiment::{self, Experiment, Part, write::quoted};
 use schedlab_lab::ask::here;
 use schedlab_lab::search::tune::{AXES, Form, Ground, Tune, profile, with, words};
 use schedlab_lab::{Backend, Lab, Options, RunRequest};
+use schedlab_workload::command::ELAPSED;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,6 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// The baseline of a command.
 const DEFAULT: &str = "default";
-const ELAPSED: &str = "command.elapsed";
 /// Programs of sched_ext schedulers have names that begin with this.
 const SCHEDULER: &str = "scx_";
 

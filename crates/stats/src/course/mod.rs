@@ -14,8 +14,8 @@
 //!
 //! The days are read twice: as they are, and with wild days drawn nearer ([`tame`]). Each reading has a part of alpha.
 //!
-//! After a change the history begins anew at its first day. A change is thought of for two years ([`IN_SIGHT`]): weights
-//! that are dropped only lower the evidence, and the work of a day does not grow with the history.
+//! After a change the history begins anew at its first day. A change is thought of for two years ([`IN_SIGHT`]):
+//! weights that are dropped only lower the evidence, and the work of a day does not grow with the history.
 
 mod noise;
 #[cfg(test)]
