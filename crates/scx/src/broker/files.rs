@@ -48,6 +48,8 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub enum Flags {
     At(usize),
+    /// Of older calls, which other architectures lack.
+    #[cfg(target_arch = "x86_64")]
     Are(i32),
 }
 
