@@ -4,7 +4,7 @@
 //! it: the live agent starts it, the lab reads its output. All times are ns.
 
 use schedlab_base::wrap::last_lines;
-use schedlab_base::{Error, Ns};
+use schedlab_base::{CpuSet, Error, Ns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -60,6 +60,9 @@ pub struct CommandSpec {
     /// folder, `{port}` a free port of 127.0.0.1 on which the server must answer. `None`: no such folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<BTreeMap<String, String>>,
+    /// CPUs that it and its server may use; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
     /// Time limit of the command, and of `setup` and `cleanup` each.
     pub timeout: Ns,
     /// Exit codes that count as success.
@@ -84,6 +87,7 @@ impl CommandSpec {
             server: Vec::new(),
             cleanup: Vec::new(),
             stage: None,
+            cpus: None,
             timeout: DEFAULT_TIMEOUT,
             exit_codes: vec![0],
             metrics: Vec::new(),

@@ -46,6 +46,7 @@ mod timehist_row;
 pub mod trace;
 pub mod trial;
 pub mod tune;
+mod tune_replay;
 pub mod unpack;
 pub mod validate;
 mod validate_changes;

@@ -1,5 +1,5 @@
-//! Loads an image in a static executable. An image needs little of one: it has no constructors and no threads' variables,
-//! and it asks the C library for a few functions only.
+//! Loads an image in a static executable. An image needs little for that: it has no constructors and no threads'
+//! variables, and it asks the C library for a few functions only.
 //!
 //! Format: System V ABI, chapter "Program Loading", and the relocations of x86-64 and AArch64.
 
