@@ -150,6 +150,7 @@ impl<'a> Files<'a> {
             Kind::Stat(folder, path, result, flags) => {
                 let flags = match flags {
                     Flags::At(at) => call.arguments[at] as i32,
+                    #[cfg(target_arch = "x86_64")]
                     Flags::Are(flags) => flags,
                 };
                 let got = self.stat(call, (folder, path), flags)?;
