@@ -4,29 +4,36 @@
 # The result is dist/schedlab in target/HOST (rustc names the host); its `--version` ends in "dist, profile-guided)". Results must be
 # the same bytes (benches/same.sh holds them).
 # llvm-profdata must read the profiles of rustc's LLVM: rustup's component llvm-tools has it, or a package such as llvm-22.
-# With -d the executable, its manual pages and completions become a tarball and a package of Debian in target/HOST/dist.
+# With -d the executable, its manual pages and completions become a tarball and a package of Debian in target/HOST/dist. The
+# package is unpacked into an empty folder, and its executable has to simulate.
+# With -t it is built for another target, without a profile: x86_64-unknown-linux-musl is static; of another architecture, it
+# needs that one's compiler (ARCH-linux-gnu-gcc), and runs by qemu-user.
 # Exit code 0: built, with or without a profile, as said. 1: something failed. 2: wrong option.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
-guided=yes keep="" packages=""
+guided=yes keep="" packages="" other="" same=""
 
 usage() {
     cat >&2 <<TEXT
-usage: benches/dist.sh [-p] [-d] [-k FOLDER]
+usage: benches/dist.sh [-p] [-d] [-k FOLDER] [-s BUILD] [-t TARGET]
   -p  plain: without a profile
   -d  also a tarball and a package of Debian (dpkg-deb)
+  -t  for this target, plain: musl and aarch64, or as rustc names it
+  -s  its drawn runs must give the same bytes as those of this executable (benches/same.sh)
   -k  keep the profiles in this folder
   LLVM_PROFDATA names the llvm-profdata to use, CARGO_TARGET_DIR another folder than target.
 TEXT
     exit 2
 }
 
-while getopts pdk: option; do
+while getopts pdk:s:t: option; do
     case $option in
         p) guided="" ;;
         d) packages=yes ;;
         k) keep=$OPTARG ;;
+        s) same=$(realpath "$OPTARG") ;;
+        t) other=$OPTARG guided="" ;;
         *) usage ;;
     esac
 done
@@ -34,7 +41,28 @@ shift $((OPTIND - 1))
 [ $# -eq 0 ] || usage
 cd "$here"
 target=${CARGO_TARGET_DIR:-$here/target}
+fail() { echo "dist: $*" >&2; exit 1; }
 host=$(rustc -vV | sed -n 's/^host: //p')
+machine=${host%%-*}
+case $other in
+    '') ;;
+    musl) host=$machine-unknown-linux-musl ;;
+    aarch64) host=aarch64-unknown-linux-gnu ;;
+    *) host=$other ;;
+esac
+# How its executable is run here; "" where it can't be.
+runner=""
+if [ -n "$other" ]; then
+    [ -d "$(rustc --print target-libdir --target "$host")" ] || fail "rustc lacks $host: rustup target add $host"
+    if [ "${host%%-*}" != "$machine" ]; then
+        arch=${host%%-*}
+        command -v "$arch-linux-gnu-gcc" >/dev/null ||
+            fail "$host needs a linker: $arch-linux-gnu-gcc, of package gcc-${arch/x86_64/x86-64}-linux-gnu"
+        export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$host")_LINKER=$arch-linux-gnu-gcc"
+        runner=qemu-$arch
+        command -v "$runner" >/dev/null || runner=none
+    fi
+fi
 major=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
 
 # With the target named, flags are not those of build scripts, which would write profiles of their own.
@@ -56,12 +84,20 @@ profdata() {
     return 1
 }
 
-built() { "$target/$host/dist/schedlab" "$@"; }
+# Runs an executable of the target.
+run_there() {
+    case $runner in
+        '') "$@" ;;
+        *) "$runner" -L "/usr/${host%%-*}-linux-gnu" "$@" ;;
+    esac
+}
+built() { run_there "$target/$host/dist/schedlab" "$@"; }
 
 # A tarball and a package of Debian beside the executable.
 packaged() {
     local version arch name tree page shell
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+    [ "$runner" != none ] || fail "manual pages are written by the executable itself: qemu-user runs it"
     arch=${host%%-*}
     name=schedlab-$version-${host#*-unknown-}-$arch
     tree=$(mktemp -d)
@@ -82,13 +118,15 @@ packaged() {
     cp LICENSE "$tree/usr/share/doc/schedlab/copyright"
     tar -C "$tree" --exclude=DEBIAN --transform "s,^\./usr,$name," --owner=0 --group=0 --sort=name -cJf "$target/$host/dist/$name.tar.xz" ./usr
     case $arch in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; esac
+    local depends="Depends: libc6 (>= 2.34)"
+    case $host in *-musl) depends="" ;; esac
     cat >"$tree/DEBIAN/control" <<CONTROL
 Package: schedlab
 Version: $version
 Architecture: $arch
 Maintainer: developers of schedlab <root@localhost>
-Depends: libc6 (>= 2.34)
-Suggests: qemu-system-x86, linux-perf
+${depends:+$depends
+}Suggests: qemu-system-x86, linux-perf
 Section: devel
 Priority: optional
 Description: laboratory for the Linux CPU scheduler
@@ -97,12 +135,32 @@ Description: laboratory for the Linux CPU scheduler
 CONTROL
     dpkg-deb --root-owner-group --build "$tree" "$target/$host/dist/schedlab_${version}_$arch.deb" >/dev/null
     rm -rf "$tree"
+    tree=$(mktemp -d)
+    dpkg-deb -x "$target/$host/dist/schedlab_${version}_$arch.deb" "$tree"
+    (cd "$tree" && run_there usr/bin/schedlab bench nanosleep --backend sim --quiet >/dev/null) || fail "the package's executable fails"
+    rm -rf "$tree"
     ls -l "$target/$host/dist/$name.tar.xz" "$target/$host/dist/schedlab_${version}_$arch.deb"
 }
 
+# Drawn runs of both builds.
+compared() {
+    local folder
+    folder=$(mktemp -d)
+    printf '#!/bin/sh\nexec %s "%s" "$@"\n' "${runner:+$runner -L /usr/${host%%-*}-linux-gnu}" "$target/$host/dist/schedlab" >"$folder/build"
+    chmod 755 "$folder/build"
+    benches/same.sh -n 40 draw "$same" >"$folder/lines"
+    benches/same.sh -k "$folder/kept" check "$folder/build" "$folder/lines" || fail "results differ: $folder/kept"
+    rm -rf "$folder"
+}
+
 finished() {
-    built --version
+    if [ "$runner" = none ]; then
+        echo "dist: built and not run: qemu-user is not there" >&2
+    else
+        built --version
+    fi
     [ -z "$packages" ] || packaged
+    [ -z "$same" ] || [ "$runner" = none ] || compared
 }
 
 plain() {

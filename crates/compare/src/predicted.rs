@@ -14,7 +14,7 @@ use crate::stats::describe::mean;
 use crate::stats::special::t_quantile;
 use schedlab_base::Backend;
 use schedlab_record::Record;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The smallest change that counts, percent.
 pub const MOVED_PCT: f64 = 5.0;
@@ -66,13 +66,14 @@ pub struct LoadOnMachine {
 }
 
 /// The change of a row's mean in real or simulated runs.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MeanMove {
     /// The means, in the row's unit: under the base, under the variant.
     pub means: [f64; 2],
     /// The change, percent of the first.
     pub pct: f64,
     /// Half the 95 % interval of the change, percentage points; `None` for fewer than two pairs of runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half: Option<f64>,
 }
 
@@ -127,9 +128,15 @@ impl LoadOnMachine {
 
 impl MeanMove {
     fn of(row: &MetricRow, side: &[Vec<Record>; 2]) -> Result<MeanMove, String> {
-        let values = [numbers_of(row.how, &side[0])?, numbers_of(row.how, &side[1])?];
-        let pct = change_pct(&values).ok_or("it is 0 before the change")?;
-        Ok(MeanMove { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
+        MeanMove::of_values(&[numbers_of(row.how, &side[0])?, numbers_of(row.how, &side[1])?])
+    }
+    /// The change from the first values, one of each run, to the second, whose runs have the same seeds.
+    pub(crate) fn of_values(values: &[Vec<f64>; 2]) -> Result<MeanMove, String> {
+        if values.iter().any(Vec::is_empty) {
+            return Err("no run was made".to_owned());
+        }
+        let pct = change_pct(values).ok_or("it is 0 before the change")?;
+        Ok(MeanMove { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(values) })
     }
     /// The 95 % interval of the change, percent. No metric of the list is negative, so no change is below -100 %.
     pub(crate) fn interval(&self) -> Option<[f64; 2]> {

@@ -1,7 +1,7 @@
 //! The result of a search for the best of many settings: the race, and its confirmation.
 
 use crate::comparison::ComparisonRow;
-use schedlab_base::Warning;
+use schedlab_base::{Backend, Warning};
 use serde::Serialize;
 
 /// A setting in the race.
@@ -22,13 +22,25 @@ pub struct LeftOut {
     pub why: String,
 }
 
+/// What a replay has dropped before the workload ran.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pruned {
+    pub backend: Backend,
+    /// Those of its race.
+    pub metrics: Vec<String>,
+    /// Best first.
+    pub dropped: Vec<Raced>,
+}
+
 /// The outcome.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tuned {
     pub default: String,
     pub metrics: Vec<String>,
-    /// Number of settings that raced.
+    /// Number of settings that can be tried.
     pub settings: usize,
+    /// `null`: no replay was given.
+    pub pruned: Option<Pruned>,
     /// Best first.
     pub race: Vec<Raced>,
     /// Rows of the confirmation: those of the finalists.

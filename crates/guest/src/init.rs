@@ -223,7 +223,7 @@ fn lift_limits() {
     ];
     for (which, to) in limits {
         // If a limit stays low, a workload that needs more reports an error.
-        let _ = sys::lift_limit(which, to);
+        let _ = sys::lift_limit(which as libc::c_int, to);
     }
 }
 

@@ -41,6 +41,7 @@ pub mod kvm;
 mod limits;
 pub mod llc;
 mod monitor;
+mod ports;
 mod qemu;
 mod reply;
 mod rest;

@@ -1,7 +1,8 @@
-//! The system calls of guests and of init, each in a safe function. All `unsafe` of this crate is here.
+//! The system calls of guests and of init, each in a safe function. All `unsafe` of this crate is here
+//! and in `ports`.
 //!
-//! Mirrors kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), ioperm(2), random(4),
-//! termios(3), reboot(2), as of Linux 3.17 and later.
+//! Mirrors kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), random(4), termios(3),
+//! reboot(2), as of Linux 3.17 and later.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -40,43 +41,6 @@ pub fn inherit(command: &mut Command, files: &[File]) {
     };
     // SAFETY: between fork and exec the closure makes system calls and allocates nothing.
     unsafe { command.pre_exec(keep) };
-}
-
-/// Allows or forbids this process to use a range of I/O ports.
-///
-/// # Errors
-/// ENOSYS from a kernel without CONFIG_X86_IOPL_IOPERM.
-pub fn use_ports(first: u16, many: u16, on: bool) -> io::Result<()> {
-    // SAFETY: takes integers only.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_ioperm,
-            libc::c_ulong::from(first),
-            libc::c_ulong::from(many),
-            libc::c_int::from(on),
-        )
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Writes a byte to a port that [`use_ports`] has allowed; on other ports the process gets SIGSEGV.
-pub fn write_port(port: u16, value: u8) {
-    // SAFETY: the instruction touches neither memory nor stack; only the device acts.
-    unsafe { std::arch::asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack)) };
-}
-
-/// As [`write_port`], with two bytes.
-pub fn write_port_wide(port: u16, value: u16) {
-    // SAFETY: as in `write_port`.
-    unsafe { std::arch::asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack)) };
-}
-
-/// Reads a byte from a port that [`use_ports`] has allowed.
-pub fn read_port(port: u16) -> u8 {
-    let value: u8;
-    // SAFETY: as in `write_port`.
-    unsafe { std::arch::asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack)) };
-    value
 }
 
 /// Makes the kernel take new random numbers from the CPU.
@@ -118,10 +82,10 @@ pub fn mount(kind: &str, at: &str, options: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// EPERM beyond the system's limit.
-pub fn lift_limit(which: libc::__rlimit_resource_t, to: u64) -> io::Result<()> {
+pub fn lift_limit(which: libc::c_int, to: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: to, rlim_max: to };
     // SAFETY: `limit` is a whole rlimit that the kernel only reads.
-    check(unsafe { libc::setrlimit(which, &limit) })
+    check(unsafe { libc::setrlimit(which as _, &limit) })
 }
 
 /// Enables the loopback interface. The kernel assigns 127.0.0.1 itself.
@@ -143,9 +107,9 @@ pub fn loopback_up() -> io::Result<()> {
     // SAFETY: the name is NUL-terminated, and both calls read and write the flags of a whole ifreq; the first has set
     // them when they are read.
     unsafe {
-        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &mut request))?;
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as libc::Ioctl, &mut request))?;
         request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
-        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request))
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::Ioctl, &request))
     }
 }
 

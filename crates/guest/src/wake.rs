@@ -12,7 +12,7 @@
 //! Mirrors docs/specs/fw_cfg.rst and hw/watchdog/wdt_ib700.c of QEMU.
 
 use crate::job::Job;
-use crate::sys;
+use crate::{ports, sys};
 use schedlab_base::random::Stream;
 use schedlab_base::{Error, Ns, Result};
 use std::io;
@@ -48,7 +48,7 @@ const REST_MORE: Ns = Ns::ms(400);
 /// # Errors
 /// When the kernel does not allow init to use ports.
 pub fn sleep_until_woken() -> Result<()> {
-    with_ports(WATCHDOG, 1, || sys::write_port(WATCHDOG, TWO_SECONDS))?;
+    with_ports(WATCHDOG, 1, || ports::write_port(WATCHDOG, TWO_SECONDS))?;
     std::thread::sleep(Duration::from_nanos(SETTLE.0) + WAKES_AFTER);
     Ok(())
 }
@@ -91,22 +91,22 @@ fn with_ports<T>(first: u16, many: u16, work: impl FnOnce() -> T) -> Result<T> {
         Error::machine(format!("can't use I/O ports: {e}"))
             .help("the guest's kernel needs CONFIG_X86_IOPL_IOPERM")
     };
-    sys::use_ports(first, many, true).map_err(fault)?;
+    ports::use_ports(first, many, true).map_err(fault)?;
     let result = work();
-    sys::use_ports(first, many, false).map_err(fault)?;
+    ports::use_ports(first, many, false).map_err(fault)?;
     Ok(result)
 }
 
 fn bytes(many: usize) -> Vec<u8> {
-    (0..many).map(|_| sys::read_port(BYTES)).collect()
+    (0..many).map(|_| ports::read_port(BYTES)).collect()
 }
 
 fn item(name: &str) -> Option<Vec<u8>> {
-    sys::write_port_wide(SELECTOR, DIRECTORY);
+    ports::write_port_wide(SELECTOR, DIRECTORY);
     let many = bytes(4).try_into().map_or(0, u32::from_be_bytes);
     let directory = bytes(many as usize * ENTRY_BYTES);
     let (number, size) = directory.chunks(ENTRY_BYTES).find_map(|entry| place(entry, name))?;
-    sys::write_port_wide(SELECTOR, number);
+    ports::write_port_wide(SELECTOR, number);
     Some(bytes(size))
 }
 

@@ -38,16 +38,19 @@ impl ChosenTasks {
     pub fn is_all(&self) -> bool {
         self.names.is_empty() && self.pids.is_empty()
     }
+    /// Whether a task of that name is chosen by its name.
+    pub fn names_task(&self, task: &str) -> bool {
+        self.names.iter().any(|name| match name.strip_suffix('*') {
+            Some(begin) => task.starts_with(begin),
+            None => task == *name,
+        })
+    }
     pub fn has(&self, actor: &Actor) -> bool {
-        let named = |name: &String| match name.strip_suffix('*') {
-            Some(begin) => actor.name.starts_with(begin),
-            None => actor.name == *name,
-        };
         let is_but = self.but.is_some_and(|but| actor.tid == but || actor.process == but);
         (self.is_all() && !is_but)
             || self.pids.contains(&actor.tid)
             || (actor.process != 0 && self.pids.contains(&actor.process))
-            || self.names.iter().any(named)
+            || self.names_task(&actor.name)
     }
 }
 
@@ -124,7 +127,8 @@ impl Audience for RunBuilder {
     fn meet(&mut self, _: TaskId, actor: &Actor) {
         let name = self.name(actor);
         self.background.push(name.background);
-        self.analyser.meet(name);
+        let task = self.analyser.meet(name);
+        self.analyser.in_group(task, actor.group.as_deref());
     }
     fn changed(&mut self, task: TaskId, actor: &Actor) {
         let mut name = self.name(actor);

@@ -14,6 +14,9 @@ pub fn shares_of_weight(weight: u64) -> u64 {
     (weight * DEFAULT_SHARES + 50) / 100
 }
 
+/// The root group's path.
+pub const ROOT: &str = "/";
+
 /// A group and its tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupSpec {
@@ -51,6 +54,10 @@ impl GroupSpec {
             cpus: None,
             tasks: Vec::new(),
         }
+    }
+    /// The CPUs that it leaves to all tasks, if that is all that it is about.
+    pub fn cpus_of_all(&self) -> Option<&CpuSet> {
+        self.cpus.as_ref().filter(|_| GroupSpec { cpus: None, ..self.clone() } == GroupSpec::at(ROOT))
     }
 }
 

@@ -70,8 +70,14 @@ impl Mode {
 /// The QEMU that guests run in.
 ///
 /// # Errors
-/// When there is no QEMU, or it does not start: the error quotes its output and says how to get another.
+/// When there is no QEMU, or it does not start: the error quotes its output and says how to get another. On machines
+/// that are not x86-64: this executable can't be a guest's init.
 pub fn find_qemu() -> Result<Qemu> {
+    if !cfg!(target_arch = "x86_64") {
+        let arch = std::env::consts::ARCH;
+        return Err(Error::machine(format!("guests are x86-64 machines, and this schedlab is for {arch}"))
+            .help("its own executable would be their init: use --backend sim, or run guests on an x86-64 machine"));
+    }
     if let Some(named) = std::env::var_os(QEMU_VARIABLE).filter(|v| !v.is_empty()) {
         let named = PathBuf::from(named);
         let program = on_path(&named).unwrap_or(named);

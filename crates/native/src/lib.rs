@@ -31,7 +31,7 @@ pub use agent::{engine, live};
 pub use settings::{cgroups, exec};
 pub use sys::limits;
 pub use sys::offspring::take;
-pub use sys::{die_with_parent, fix_addresses, fork_alone, wait_readable};
+pub use sys::{affinity, die_with_parent, fix_addresses, fork_alone, wait_readable};
 pub use watch::{counters, profile, tracepoints};
 
 pub use agent::parent::{AGENT_VARIABLE, run, run_with, signal_name};

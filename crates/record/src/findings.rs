@@ -120,8 +120,16 @@ pub fn is_of_reasons(name: &str) -> bool {
         || word.is_some_and(|word| is_reason(word) && !["blocked", "exited", "preempted"].contains(&word))
 }
 
+/// Whether the series is of times of a task group: of its busy periods, or of its tasks' waits.
+pub fn is_of_task_group(series: &str) -> bool {
+    series.starts_with("group./") && [".busy", ".run_delay"].iter().any(|end| series.ends_with(end))
+}
+
 /// Whether switches alone give the metric or series of a name.
 fn switches_show(name: &str) -> bool {
+    if is_of_task_group(name) {
+        return false;
+    }
     !["wakeup", "woken.", "run_delay", "migrations.wakeup"].iter().any(|begin| name.starts_with(begin))
 }
 

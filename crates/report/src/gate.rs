@@ -9,6 +9,7 @@ use schedlab_base::{counted, one_or};
 use schedlab_compare::history::{At, Cause, Change, Judged, MachineChange, Series};
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::stats::course::FEWEST_DAYS;
+use schedlab_workload::command::one_line;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -20,6 +21,9 @@ pub fn table(j: &Judged, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap(&head, &format!("{} {}", subject(c), size(c.change_pct, c.ci95_pct))))?;
         write!(out, "{}", wrap("  ", &when(c)))?;
         write!(out, "{}", wrap("  ", &machines(c)))?;
+        if let Some(line) = bisection(c) {
+            writeln!(out, "  {line}")?;
+        }
     }
     for (at, d) in j.drifts.iter().enumerate() {
         let line = if at == 0 { "\n" } else { "" };
@@ -200,6 +204,12 @@ pub(crate) fn when(c: &Change) -> String {
     };
     let seen = if c.seen.date.is_empty() { &c.seen.commit } else { &c.seen.date };
     format!("{first}{range}; beyond chance on {seen}")
+}
+
+/// The command that looks for the commit; the user fills in how it is built and measured.
+fn bisection(c: &Change) -> Option<String> {
+    let [good, bad] = c.bisect.as_ref()?.each_ref().map(|commit| one_line(std::slice::from_ref(commit)));
+    Some(format!("schedlab bisect --good {good} --bad {bad} --build 'make -j' -- COMMAND"))
 }
 
 /// On which machines.

@@ -40,6 +40,7 @@
 //!
 //! A new form is a file with an [`Exporter`], and a row of [`EXPORTERS`].
 
+pub mod answer;
 pub mod changes;
 pub mod csv;
 pub mod decisions;
@@ -54,6 +55,7 @@ pub mod json;
 pub mod junit;
 pub mod knee;
 mod legend;
+pub mod limits;
 pub mod lkml;
 pub mod markdown;
 pub mod migration;

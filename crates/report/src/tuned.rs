@@ -4,7 +4,7 @@ use crate::number::{change, signed};
 use crate::text::wrap;
 use schedlab_base::counted;
 use schedlab_compare::comparison::ComparisonRow;
-use schedlab_compare::tuned::{Raced, Tuned};
+use schedlab_compare::tuned::{Pruned, Raced, Tuned};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -32,6 +32,13 @@ pub fn text(tuned: &Tuned, all: bool, out: &mut dyn Write) -> io::Result<()> {
             .map_or_else(String::new, |[low, high]| format!(" [{}, {}]", signed(low), signed(high)));
         let (mark, metric, load, pairs) = (row.verdict.mark(), &row.metric, &row.load, row.pairs);
         writeln!(out, "{pct:>10} {mark}{interval}, {pairs} pairs: {metric}, {} {load}", row.workload)?;
+    }
+    if let Some(Pruned { backend, metrics, dropped }) = &tuned.pruned {
+        let (many, metrics) = (counted(dropped.len() as u64, "setting"), metrics.join(" and "));
+        writeln!(
+            out,
+            "\n{many} did not run: others were better in the replay on backend {backend}, by {metrics}"
+        )?;
     }
     if !tuned.race.is_empty() {
         writeln!(out, "\nThe race, best first (not a result: who leads was lucky, too)")?;

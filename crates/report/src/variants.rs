@@ -90,7 +90,7 @@ fn block(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> 
 }
 
 /// The variant's name without the load's in front, where a load has variants of its own.
-fn label(cell: &Cell) -> &str {
+pub(crate) fn label(cell: &Cell) -> &str {
     let own = cell.load.rsplit(' ').next().unwrap_or_default();
     cell.variant.strip_prefix(own).and_then(|rest| rest.strip_prefix(' ')).unwrap_or(&cell.variant)
 }

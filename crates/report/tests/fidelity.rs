@@ -2,7 +2,9 @@
 //! --format stored` printed. To write them anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test it fidelity`.
 
 use schedlab_base::testing::page_has;
+use schedlab_compare::agreement::limits::Limits;
 use schedlab_compare::agreement::{AgreementShare, CaseResult, Validation, stored};
+use schedlab_report::limits::side_by_side;
 use schedlab_report::validation::{judged, overview, sentence};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -72,6 +74,20 @@ fn scx() -> String {
     text
 }
 
+/// The results of `validate --limits`: our rules and the kernel's own code beside guests, and our rules beside a host.
+const LIMITS: [&str; 3] = ["limits", "limits-code", "limits-host"];
+
+fn limits_text(name: &str) -> String {
+    let file = root().join(format!("cases/results/{name}.json"));
+    std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+/// What limits do to a p99, by guests, rules, code and a host.
+fn limits() -> String {
+    let all = LIMITS.map(|name| Limits::read(&limits_text(name)).unwrap_or_else(|e| panic!("{name}: {e}")));
+    side_by_side(&all.each_ref())
+}
+
 /// README's headline.
 fn trust() -> String {
     let (guests, host, code) = (result("guests"), result("host"), result("code"));
@@ -106,6 +122,7 @@ const PARTS: &[Part] = &[
     Part { page: "docs/fidelity.md", name: "code", made: code },
     Part { page: "docs/fidelity.md", name: "host", made: || whole("host") },
     Part { page: "docs/fidelity.md", name: "scx", made: scx },
+    Part { page: "docs/limits.md", name: "limits", made: limits },
 ];
 
 #[test]
@@ -114,6 +131,17 @@ fn pages_hold_the_figures_of_the_stored_results() {
         let marks =
             [format!("<!-- {name}: made from cases/results -->\n"), format!("<!-- end of {name} -->\n")];
         page_has(page, marks.each_ref().map(String::as_str), &format!("\n{}\n", made()));
+    }
+}
+
+#[test]
+fn stored_results_of_limits_are_read_as_they_were_written_and_have_six_loads() {
+    for name in LIMITS {
+        let (text, all) = (limits_text(name), Limits::read(&limits_text(name)).unwrap());
+        assert_eq!(all.write().unwrap(), text, "{name}");
+        let cases: BTreeSet<&str> = all.cases.iter().map(|case| case.name.as_str()).collect();
+        assert_eq!(cases.len(), 6, "{name}: {cases:?}");
+        assert!(all.cases.iter().all(|case| case.limits.len() >= 6), "{name}");
     }
 }
 

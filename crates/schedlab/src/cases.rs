@@ -3,6 +3,7 @@
 use schedlab_base::{Error, Result};
 use schedlab_lab::judge::validate::case::{self, Case};
 use schedlab_lab::judge::validate::changes::{self, ChangeCase};
+use schedlab_lab::judge::validate::limits::{self, LimitCase};
 use std::path::Path;
 
 macro_rules! case_files {
@@ -38,6 +39,24 @@ macro_rules! change_files {
 }
 
 change_files! { "first-idle" "newidle" "idle-cfs-rq" "migration-cost" "fair-sleepers" }
+
+macro_rules! limit_files {
+    ($($name:literal)*) => {
+        /// Name and text of every case of limits.
+        const LIMITS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../cases/limits/", $name, ".toml"))),)*];
+    };
+}
+
+limit_files! { "http" "oltp" "pool" "rtapp-553" "rtapp-1211" "rtapp-1304" }
+
+/// All cases of limits that ship; `host_cpus` as in [`changes`].
+pub fn limits(host_cpus: u64) -> Result<Vec<LimitCase>> {
+    let read = |(name, text): &(&str, &str)| {
+        limits::parse(Path::new(&format!("cases/limits/{name}.toml")), text, host_cpus)
+    };
+    LIMITS.iter().map(read).collect()
+}
 
 /// All cases of switched mechanisms that ship; `host_cpus` is the number of this host's CPUs.
 pub fn changes(host_cpus: u64) -> Result<Vec<ChangeCase>> {

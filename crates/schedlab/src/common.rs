@@ -187,6 +187,10 @@ impl FormOptions {
     pub fn plots(&self) -> bool {
         self.plot.is_some()
     }
+    /// Whether a table for people is asked for.
+    pub fn is_table(&self) -> bool {
+        !self.json && ["table", "detail", "ranked", "variants"].contains(&self.format.as_str())
+    }
     /// The form that was asked for.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use schedlab_lab::make::plan::Run;
 use schedlab_lab::{Backend, Cell, Compared, Engine, Experiment, Lab, Options, Plan, RunRequest};
 use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, RunDir, Store};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The value of an experiment's `--load`. An option `--load` with another value is another option.
@@ -271,6 +272,23 @@ impl ExperimentOptions {
 /// For errors in options or experiment, when a run fails, or on an interruption.
 pub fn conduct(experiment: Experiment, options: &ExperimentOptions) -> Result<()> {
     options.gate.check(&conducted(experiment, options)?.comparison)
+}
+
+/// As [`conduct`], with warnings about the whole comparison, and words behind a table for people.
+///
+/// # Errors
+/// As [`conduct`].
+pub fn conduct_noted(
+    experiment: Experiment,
+    options: &ExperimentOptions,
+    notes: Vec<CountedWarning>,
+    words: impl FnOnce(&Comparison, &mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let comparison = conducted_with(experiment, options, notes)?.comparison;
+    if options.form.is_table() && !options.has_outlet() {
+        output::result(|out| words(&comparison, out))?;
+    }
+    options.gate.check(&comparison)
 }
 
 /// As [`conduct`], for a suite: it also fails if a load stood still under a change.

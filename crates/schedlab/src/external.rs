@@ -23,6 +23,16 @@ pub struct External {
     /// Value of {load} in the command; for a tool its groups, threads or clients
     #[arg(long, value_name = "N")]
     load: Option<String>,
+    #[command(flatten)]
+    figures: Figures,
+    /// List the known tools and the packages that have them
+    #[arg(long)]
+    pub tools: bool,
+}
+
+/// What is taken from a command's output, and when it is ended.
+#[derive(Args)]
+pub struct Figures {
     /// A figure in the command's output: NAME[UNIT,lower|higher,first|last|all,stderr]=REGEX with one group
     #[arg(long, value_name = "METRIC")]
     metric_regex: Vec<String>,
@@ -32,9 +42,39 @@ pub struct External {
     /// The command is ended after this time [default: 10m]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// List the known tools and the packages that have them
-    #[arg(long)]
-    pub tools: bool,
+}
+
+impl Figures {
+    /// Adds them to a command.
+    ///
+    /// # Errors
+    /// When one can't be read.
+    pub fn describe(&self, spec: &mut CommandSpec) -> Result<()> {
+        let name = spec.name.clone();
+        for text in &self.metric_regex {
+            spec.metrics.push(metric_option(&name, text, Place::Regex)?);
+        }
+        for text in &self.metric_json {
+            spec.metrics.push(metric_option(&name, text, Place::JsonPointer)?);
+        }
+        if let Some(text) = &self.timeout {
+            let timeout = Ns::parse(text, "s").map_err(|e| e.context("--timeout"))?;
+            if timeout.0 == 0 || timeout > MAX_TIMEOUT {
+                return Err(Error::input(format!("--timeout {text}: more than 0 and at most a week")));
+            }
+            spec.timeout = timeout;
+        }
+        Ok(())
+    }
+    /// The first option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--metric-regex", !self.metric_regex.is_empty()),
+            ("--metric-json", !self.metric_json.is_empty()),
+            ("--timeout", self.timeout.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
 }
 
 /// A command as a workload, as the command line describes it.
@@ -58,38 +98,14 @@ impl External {
             }
             (None, None) => return self.nothing_said().map(|()| None),
         };
-        self.describe(&mut template.spec)?;
+        self.figures.describe(&mut template.spec)?;
         let spec = Spec::Command(Box::new(template.resolve(self.load.as_deref(), cpus)?));
         Ok(Some(CommandWorkload { spec, load: self.load.as_ref().map(|l| format!("load={l}")) }))
     }
 
-    fn describe(&self, spec: &mut CommandSpec) -> Result<()> {
-        let name = spec.name.clone();
-        for text in &self.metric_regex {
-            spec.metrics.push(metric_option(&name, text, Place::Regex)?);
-        }
-        for text in &self.metric_json {
-            spec.metrics.push(metric_option(&name, text, Place::JsonPointer)?);
-        }
-        if let Some(text) = &self.timeout {
-            let timeout = Ns::parse(text, "s").map_err(|e| e.context("--timeout"))?;
-            if timeout.0 == 0 || timeout > MAX_TIMEOUT {
-                return Err(Error::input(format!("--timeout {text}: more than 0 and at most a week")));
-            }
-            spec.timeout = timeout;
-        }
-        Ok(())
-    }
-
     fn nothing_said(&self) -> Result<()> {
-        let given = [
-            ("--load", self.load.is_some()),
-            ("--metric-regex", !self.metric_regex.is_empty()),
-            ("--metric-json", !self.metric_json.is_empty()),
-            ("--timeout", self.timeout.is_some()),
-        ];
-        match given.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Error::input(format!("{option} is for --command and --tool"))),
+        match self.load.as_ref().map(|_| "--load").or(self.figures.given()) {
+            Some(option) => Err(Error::input(format!("{option} is for --command and --tool"))),
             None => Ok(()),
         }
     }

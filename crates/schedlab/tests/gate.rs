@@ -59,7 +59,12 @@ fn a_change_on_some_machines_is_one_row_and_fails_the_job() {
     ] {
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{words}: {text}");
     }
-    assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
+    let fits = |l: &str| l.chars().count() <= 78 || l.starts_with("  schedlab bisect ");
+    assert!(text.lines().all(fits), "{text}");
+    let [good, bad] = [0, 1].map(|end| change["bisect"][end].as_str().unwrap());
+    assert!(good <= "c29" && bad >= "c30", "{change}");
+    let line = format!("\n  schedlab bisect --good {good} --bad {bad} --build 'make -j' -- COMMAND\n");
+    assert!(text.contains(&line), "{text}");
 
     let failing = "gate h.csv --fail-on worse --junit j.xml -o page.html --format markdown";
     let (markdown, err) = lab.run(failing, 1);
@@ -112,6 +117,7 @@ fn a_machine_that_drifts_or_changes_under_one_commit_fails_nothing() {
     assert_eq!((&machine["machine"], &machine["units"]), (&"a".into(), &serde_json::json!([60, 40])));
     let text = lab.ok("gate days.csv");
     assert!(text.contains("machine: hackbench") && !text.contains("of 0 machines"), "{text}");
+    assert!(!text.contains("schedlab bisect"), "one commit: {text}");
 }
 
 #[test]
@@ -219,6 +225,10 @@ fn stored_runs_and_outputs_of_tools_are_added_once() {
     assert_eq!(j["series"].as_array().unwrap().len(), 2);
     lab.write("other.csv", "date,a\n2026-01-01,1\n");
     lab.says("gate other.csv --add runs", 2, &["other.csv", "its first line is not"]);
+    let text = lab.text("h.csv");
+    lab.write("cut.csv", &text[..text.len() - 3]);
+    lab.says("gate cut.csv --add runs --commit abc", 2, &["cut.csv", "its last line does not end"]);
+    assert_eq!(lab.text("cut.csv").len(), text.len() - 3);
     lab.says("gate h.csv --add runs --date tomorrow", 2, &["--date tomorrow"]);
     // Two kernels on one machine are not one commit.
     lab.ok("bench hackbench --backend sim --machine smp-2 --kernel v6.6 --runs 3 -q -g 1 -l 20");

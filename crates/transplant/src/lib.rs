@@ -125,6 +125,7 @@ mod fleet;
 mod judged;
 mod kernel;
 pub mod load;
+mod loader;
 pub mod note;
 mod notes;
 mod on_board;

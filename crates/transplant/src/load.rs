@@ -9,8 +9,9 @@ use crate::abi::{
     RawQuestion, RawStubs, RawTree, RawTreeAnswer, RawView, SIZES, Usage,
 };
 use crate::charge::Counted;
+use crate::loader::Handle;
 use crate::note::{CallsAt, TextAt};
-use crate::verbs::{Handle, Verb, Verbs};
+use crate::verbs::{Verb, Verbs};
 use crate::{fault, watchdog};
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong};

@@ -1,18 +1,12 @@
 //! Calls of the image's code, and their names: function, file and line, where addr2line(1) is installed.
 
-use std::ffi::{c_int, c_void};
+use crate::loader::{base_of, followed};
+use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Calls that are followed.
-const DEPTH: usize = 48;
 /// Calls in this file do the reporting and are not part of the cause.
 const REPORTS: &str = "arch/sim/image/reports.c:";
-
-unsafe extern "C" {
-    // glibc's, in no header of the libc crate for all targets.
-    fn backtrace(buffer: *mut *mut c_void, size: c_int) -> c_int;
-}
 
 /// Where the image is.
 pub(crate) struct Code {
@@ -57,21 +51,6 @@ impl Code {
         let named = lines(&self.object, addresses);
         let named = named.unwrap_or_else(|| addresses.iter().map(|a| format!("+{a:#x}")).collect());
         named.into_iter().skip_while(|call| call.contains(REPORTS)).collect()
-    }
-}
-
-fn followed() -> Vec<usize> {
-    let mut at = [std::ptr::null_mut(); DEPTH];
-    // SAFETY: the buffer has room for `DEPTH` addresses.
-    let count = unsafe { backtrace(at.as_mut_ptr(), DEPTH as c_int) };
-    at[..count.max(0) as usize].iter().map(|at| *at as usize).collect()
-}
-
-fn base_of(address: *const c_void) -> Option<usize> {
-    // SAFETY: zeros are a value of this plain data; dladdr fills it, and takes any address.
-    unsafe {
-        let mut about: libc::Dl_info = std::mem::zeroed();
-        (libc::dladdr(address, &raw mut about) != 0).then_some(about.dli_fbase as usize)
     }
 }
 

@@ -1,15 +1,14 @@
-//! An image's shared object and its functions: those that may be left in the middle by number, the others by name.
+//! An image's functions: those that may be left in the middle by number, the others by name.
 
 use crate::abi::{
     Attr, RawAnswer, RawCosts, RawFleet, RawFleetAnswer, RawMachine, RawNewTask, RawQuestion, RawSample,
     RawStubs, RawTree, RawTreeAnswer, RawView, Usage,
 };
 use crate::load::Image;
-use schedlab_base::{Error, Result};
+use crate::loader::Handle;
+use schedlab_base::Result;
 use schedlab_board::objects::Touched;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 
 /// Verbs of plain numbers that may be left in the middle where CPUs are woven: the rows of `IMG_WOVEN` in `abi.h`, with
 /// the words for what each of them stands for. The image checks numbers, and ends the process where one names nothing.
@@ -151,47 +150,6 @@ verbs! {
     img_tunable_name(c_int, *mut c_char, c_int) -> *const c_char;
     img_schedstat(*mut c_char, c_int) -> c_int;
     img_domains(c_int, *mut c_char, c_int) -> c_int;
-}
-
-/// An open shared object.
-#[derive(Clone, Copy)]
-pub(crate) struct Handle(*mut c_void);
-
-impl Handle {
-    pub(crate) fn open(path: &Path) -> Result<Handle> {
-        let name = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| Error::input(format!("{} is not a path", path.display())))?;
-        // SAFETY: the name ends with a zero. The object has no constructors; its text is what schedlab built.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if handle.is_null() {
-            return Err(Error::input(format!(
-                "the image {} can't be loaded: {}",
-                path.display(),
-                last_error()
-            ))
-            .help("remove its folder; it is built again"));
-        }
-        Ok(Handle(handle))
-    }
-    pub(crate) fn symbol(self, name: &str) -> Result<*mut c_void> {
-        let text = CString::new(name).map_err(|e| Error::internal(e.to_string()))?;
-        // SAFETY: the handle is open, for good, and the name ends with a zero.
-        let at = unsafe { libc::dlsym(self.0, text.as_ptr()) };
-        if at.is_null() {
-            return Err(Error::internal(format!("the image has no {name}")));
-        }
-        Ok(at)
-    }
-}
-
-fn last_error() -> String {
-    // SAFETY: dlerror returns its own text or nothing; this thread asks right after the failed call.
-    let said = unsafe { libc::dlerror() };
-    if said.is_null() {
-        return "no reason was given".to_owned();
-    }
-    // SAFETY: the text ends with a zero and lives until the next call of dl*.
-    unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

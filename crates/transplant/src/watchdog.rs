@@ -15,6 +15,7 @@ const DEFAULT_LIMIT_S: u64 = 20;
 /// Checks per second.
 const LOOKS: u64 = 4;
 /// Instructions to single-step when a loop is suspected: the function that is not left has the loop.
+#[cfg(target_arch = "x86_64")]
 const FOLLOWED: u64 = 100_000;
 /// The processor's flag that makes each instruction a trap.
 #[cfg(target_arch = "x86_64")]
@@ -28,6 +29,7 @@ static STILL: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicU64 = AtomicU64::new(DEFAULT_LIMIT_S);
 /// Instructions that were followed, and the outermost place of the stack among them.
 static STEPS: AtomicU64 = AtomicU64::new(0);
+#[cfg(target_arch = "x86_64")]
 static OUTERMOST: AtomicU64 = AtomicU64::new(0);
 
 /// Another verb begins.

@@ -132,6 +132,11 @@ impl Built {
     pub fn attrs(&self) -> impl Iterator<Item = Attr> {
         self.tasks.iter().map(|t| t.attr).chain(self.later_attrs.iter().copied())
     }
+    /// The paths of its tasks' groups, by task id; `None`: the root group.
+    pub fn group_paths(&self) -> Vec<Option<String>> {
+        let path = |t: &TaskDecl| self.groups.get(t.group.index()).filter(|_| t.group != ROOT_GROUP);
+        self.tasks.iter().map(|t| path(t).map(|group| group.path.clone())).collect()
+    }
     /// Replaces every CPU mask by `usable` of it.
     ///
     /// # Errors

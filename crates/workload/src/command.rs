@@ -4,13 +4,15 @@
 //! it: the live agent starts it, the lab reads its output. All times are ns.
 
 use schedlab_base::wrap::last_lines;
-use schedlab_base::{Error, Ns};
+use schedlab_base::{CpuSet, Error, Ns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub const DEFAULT_TIMEOUT: Ns = Ns::secs(600);
 /// The longest time-out: a week.
 pub const MAX_TIMEOUT: Ns = Ns::secs(7 * 86_400);
+/// The metric of a command that is not said otherwise: from its start until its process had ended.
+pub const ELAPSED: &str = "command.elapsed";
 /// The environment variable with the run's seed.
 pub const SEED_VARIABLE: &str = "SCHEDLAB_SEED";
 
@@ -60,6 +62,9 @@ pub struct CommandSpec {
     /// folder, `{port}` a free port of 127.0.0.1 on which the server must answer. `None`: no such folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<BTreeMap<String, String>>,
+    /// CPUs that it and its server may use; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
     /// Time limit of the command, and of `setup` and `cleanup` each.
     pub timeout: Ns,
     /// Exit codes that count as success.
@@ -84,6 +89,7 @@ impl CommandSpec {
             server: Vec::new(),
             cleanup: Vec::new(),
             stage: None,
+            cpus: None,
             timeout: DEFAULT_TIMEOUT,
             exit_codes: vec![0],
             metrics: Vec::new(),

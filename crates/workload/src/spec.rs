@@ -142,10 +142,16 @@ impl Spec {
         }
     }
     /// The same workload with these groups. One replaces a group with the same path, and keeps its tasks if it names
-    /// none.
+    /// none. A command has no groups: of the root it takes the CPUs.
     pub fn with_groups(self, more: &[GroupSpec]) -> Result<Spec> {
         if more.is_empty() {
             return Ok(self);
+        }
+        if let (Spec::Command(command), [only]) = (&self, more)
+            && let Some(cpus) = only.cpus_of_all()
+        {
+            let command = CommandSpec { cpus: Some(cpus.clone()), ..(**command).clone() };
+            return Ok(Spec::Command(Box::new(command)));
         }
         let (base, beside, mut groups, nested, remotes) = match self {
             Spec::Together { base, beside, groups, nested, remotes } => {

@@ -22,6 +22,9 @@ mod groups;
 mod observe;
 mod queues;
 mod state;
+mod task_groups;
+#[cfg(test)]
+mod task_groups_tests;
 #[cfg(test)]
 mod tests;
 mod woken;
@@ -39,6 +42,7 @@ use schedlab_record::Tally;
 pub use schedlab_record::accounts::MAX_GROUPS;
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
 use state::{Cpu, Passes, Pending, Phase, RunCounts, Task};
+use task_groups::TaskGroups;
 use woken::Woken;
 use worst::{LongWait, Worst};
 
@@ -60,6 +64,7 @@ pub struct Analyser {
     recorded: Vec<(String, Tally)>,
     groups: Groups,
     delays: WaitsByGroup,
+    task_groups: TaskGroups,
     seen: RunCounts,
     /// The places of woken tasks; `None` while the topology is not known.
     woken: Option<Woken>,
@@ -85,6 +90,7 @@ impl Analyser {
             tasks: tasks.iter().map(|t| Task::new(t.background, groups.of(t))).collect(),
             groups,
             delays: WaitsByGroup::new(),
+            task_groups: TaskGroups::default(),
             names: tasks,
             cpus: vec![Cpu::default(); nr_cpus],
             recorded: series.into_iter().map(|(name, s)| (name, Tally::new(s))).collect(),
@@ -116,6 +122,8 @@ impl Analyser {
     /// Renames the task; the new name also says whether it belongs to the machine.
     pub fn rename(&mut self, id: TaskId, to: TaskName) {
         let (background, group) = (to.background, self.groups.of(&to));
+        let is_other = self.task(id).background != background;
+        self.recast(id, is_other, background);
         let task = self.task(id);
         (task.background, task.group) = (background, group);
         if let Some(name) = self.names.get_mut(id.index()) {
@@ -192,7 +200,8 @@ impl Analyser {
         }
         if let Some(lost) = cpu.current.filter(|c| Some(*c) != prev) {
             // Its switch away was lost, so the length of its stay is unknown.
-            self.task(lost).phase = Phase::Unknown;
+            let was = std::mem::replace(&mut self.task(lost).phase, Phase::Unknown);
+            self.turned(at, lost, was, false);
             self.queue_on(lost, None);
         }
         if let Some(prev) = prev {
@@ -234,6 +243,7 @@ impl Analyser {
         task.last_cpu = Some(cpu);
         task.since = at;
         task.by_wakeup = false;
+        let was = task.phase;
         task.phase = match why {
             // A wakeup began while the task was about to sleep; its wait for a CPU begins here.
             SwitchReason::Blocked if woken_early => {
@@ -246,6 +256,7 @@ impl Analyser {
         };
         let (background, group) = (task.background, task.group);
         let waits = task.phase == Phase::Queued;
+        self.turned(at, id, was, false);
         self.queue_on(id, waits.then_some(cpu));
         if let Some(dsqs) = self.dsqs.as_mut().filter(|_| !waits) {
             dsqs.left(id, at, false, self.measure_from);
@@ -296,9 +307,12 @@ impl Analyser {
         task.phase = Phase::Running;
         task.stay_from = at;
         task.last_cpu = Some(cpu);
-        if !counts || task.background {
+        let (background, in_group) = (task.background, task.task_group);
+        self.turned(at, id, phase, false);
+        if !counts || background {
             return;
         }
+        let task = &mut self.tasks[id.index()];
         if last_cpu.is_some_and(|last| last != cpu) {
             task.migrations += 1;
             self.seen.migrations += 1;
@@ -310,6 +324,7 @@ impl Analyser {
         let task = &self.tasks[id.index()];
         let length_ns = at.since(task.since).0;
         self.delays.record(task.group, length_ns, by_wakeup);
+        self.task_groups.waited(in_group, length_ns);
         if by_wakeup {
             self.worst.offer(length_ns, task.since, id, || LongWait {
                 length_ns,
@@ -332,12 +347,13 @@ impl Analyser {
             // Not asleep yet: either it will be found on its runqueue, or its switch away comes next.
             Phase::Running => task.woken_early = true,
             Phase::Unknown | Phase::Asleep | Phase::Gone => {
-                task.phase = Phase::Waking;
+                let was = std::mem::replace(&mut task.phase, Phase::Waking);
                 task.by_wakeup = true;
                 task.since = at;
+                self.turned(at, id, was, true);
             }
         }
-        task.pending = Pending::by(waker, cpu);
+        self.task(id).pending = Pending::by(waker, cpu);
         if let Some(dsqs) = &mut self.dsqs {
             dsqs.begin(id);
         }
@@ -381,13 +397,14 @@ impl Analyser {
                 task.since = at;
                 task.pending = Pending::by(None, cpu_id);
             }
-            task.phase = Phase::Queued;
+            let was = std::mem::replace(&mut task.phase, Phase::Queued);
             task.by_wakeup = !new;
             task.woken_at = Some(at);
             let nr_running = if nr_running == 0 { cpu.nr_running().saturating_add(1) } else { nr_running };
             task.pending.queue(at, cpu_id, &cpu, occupant_woken_at, nr_running);
-            if counts && !new && !task.background {
-                let (pending, prev) = (task.pending, task.last_cpu);
+            let (pending, prev, background) = (task.pending, task.last_cpu, task.background);
+            self.turned(at, id, was, true);
+            if counts && !new && !background {
                 self.seen.wakeups += 1;
                 if let (Some(woken), Some(prev)) = (&mut self.woken, prev) {
                     let waker = pending.waker.map(|_| pending.waker_cpu);
@@ -416,8 +433,10 @@ impl Analyser {
         }
         for task in gone {
             self.queue_on(task, None);
-            let task = self.task(task);
-            (task.phase, task.by_wakeup, task.woken_early) = (Phase::Unknown, false, false);
+            let own = self.task(task);
+            (own.by_wakeup, own.woken_early) = (false, false);
+            let was = std::mem::replace(&mut own.phase, Phase::Unknown);
+            self.turned(at, task, was, false);
         }
     }
 

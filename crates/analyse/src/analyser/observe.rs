@@ -28,7 +28,19 @@ impl Analyser {
             self.spend(cpu.current, cpu.since, end);
         }
         let from = self.measure_from;
-        let Analyser { names, recorded, tasks, groups, delays, seen, woken, worst, dsqs, .. } = self;
+        let Analyser {
+            names,
+            recorded,
+            tasks,
+            groups,
+            delays,
+            mut task_groups,
+            seen,
+            woken,
+            worst,
+            dsqs,
+            ..
+        } = self;
         let of_workload = || names.iter().filter(|n| !n.background).map(|n| group_of(&n.name));
         // With a single group, its waits are the run's.
         let apart = of_workload().any(|group| Some(group) != of_workload().next());
@@ -36,6 +48,9 @@ impl Analyser {
         let mut counters = counters(&seen);
         counters.insert("run_delay.total".to_owned(), u64::try_from(delays.all.sum()).unwrap_or(u64::MAX));
         counters.extend(groups.preemptions());
+        tasks.iter().filter(|t| !t.background).for_each(|t| task_groups.used(t.task_group, t.cpu_ns));
+        let (of_groups, used) = task_groups.finish();
+        counters.extend(used.into_iter().filter(|_| knows_who_ran(&seen)));
         counters.extend(woken.iter().flat_map(|w| w.counters()));
         let mut warnings = Vec::new();
         if seen.gaps > 0 {
@@ -49,6 +64,7 @@ impl Analyser {
         }
         let mut series: BTreeMap<_, _> =
             recorded.into_iter().map(|(name, t)| (name, t.into_series())).collect();
+        series.extend(of_groups);
         series.extend([
             ("wakeup_delay".to_owned(), delays.woken),
             ("run_delay".to_owned(), delays.all),

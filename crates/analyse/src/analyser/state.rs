@@ -1,5 +1,6 @@
 //! The analyser's state of each task and CPU between events, and its counters.
 
+use super::task_groups::NO_TASK_GROUP;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_record::Better;
 use schedlab_record::Series;
@@ -19,10 +20,18 @@ pub(super) enum Phase {
     Gone,
 }
 
+impl Phase {
+    /// Whether the task runs or could run.
+    pub fn is_awake(self) -> bool {
+        matches!(self, Phase::Waking | Phase::Queued | Phase::Running)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub background: bool,
     pub group: u8,
+    pub task_group: u16,
     pub phase: Phase,
     /// Whether its open wait began with a wakeup.
     pub by_wakeup: bool,
@@ -52,6 +61,7 @@ impl Task {
             involuntary: 0,
             migrations: 0,
             group,
+            task_group: NO_TASK_GROUP,
             background,
             phase: Phase::Unknown,
             by_wakeup: false,

@@ -3,10 +3,11 @@
 //! [`rows`] is the one list of metrics, fixed before any case was run. [`values`] takes a row's value out of records,
 //! [`rule`] judges it. [`result`] sums up a case and all cases, [`traits`] by kind of case, [`wrong`] without metrics
 //! that wrong schedulers pass, too. [`stored`] keeps a result in a file, whose [`real`] side serves later simulations.
-//! [`changes`] judges what a switched mechanism moves.
+//! [`changes`] judges what a switched mechanism moves, [`limits`] what CPU limits do to a latency.
 
 pub mod changes;
 pub mod decisions;
+pub mod limits;
 pub mod real;
 pub mod result;
 pub mod rows;

@@ -92,7 +92,7 @@ pub struct CaseSide {
 }
 
 impl CaseSide {
-    fn of(records: &[Record]) -> Option<CaseSide> {
+    pub(super) fn of(records: &[Record]) -> Option<CaseSide> {
         let first = records.first()?;
         Some(CaseSide {
             backend: first.backend.clone(),

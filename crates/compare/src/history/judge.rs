@@ -387,6 +387,7 @@ fn change(group: &[Shown<'_>], machines: &[&Coursed]) -> Change {
         cause: cause(of, step),
         before: of.at(step.at - 1),
         first: of.at(step.at),
+        bisect: bisect(group),
         range: [range(0), range(1)],
         seen: seen.unwrap_or_default(),
         change_pct: of.scale.pct(size.estimate),
@@ -395,6 +396,14 @@ fn change(group: &[Shown<'_>], machines: &[&Coursed]) -> Change {
         on: group.len(),
         machines: all.into_iter().map(|(row, _)| row).collect(),
     }
+}
+
+/// The commits between which a change lies, over the machines that show it: the last one before it and the first after.
+fn bisect(group: &[Shown<'_>]) -> Option<[String; 2]> {
+    let unit = |s: &Shown<'_>, unit: usize| (s.of.places[unit], s.of.at(unit).commit);
+    let before = group.iter().map(|s| unit(s, s.step.range[0].saturating_sub(1))).min()?.1;
+    let after = group.iter().map(|s| unit(s, s.step.range[1])).max()?.1;
+    (!before.is_empty() && !after.is_empty() && before != after).then_some([before, after])
 }
 
 fn direction(shift: f64, better: Better) -> Verdict {

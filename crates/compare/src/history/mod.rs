@@ -7,6 +7,7 @@
 //! [`judge`] makes series of the lines (machine, workload, load, metric), finds the changes of each
 //! ([`schedlab_stats::course`]), and lays the machines of one series beside each other.
 
+mod append;
 mod csv;
 mod dates;
 mod judge;
@@ -21,7 +22,7 @@ pub use read::{COLUMNS, Reading};
 
 use crate::comparison::{Cell, CellStat, Comparison};
 use csv::quoted;
-use schedlab_base::{Error, Result, input, printable, temp, utc};
+use schedlab_base::{Error, Result, input, printable, utc};
 use schedlab_record::Figure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -42,9 +43,6 @@ pub struct Row {
     pub metric: String,
     pub figure: Figure,
 }
-
-/// The first line of a file that [`add`] begins.
-const HEAD: &str = "date,commit,machine,workload,load,run,metric,unit,better,value";
 
 /// Reads a file, or all files of a folder that end in `.csv`.
 ///
@@ -150,21 +148,10 @@ pub fn add(path: &Path, runs: &Comparison, origin: &Origin<'_>) -> Result<(usize
         }
         let file =
             if path.is_dir() { path.join(format!("{}.csv", file_name(machine))) } else { path.to_owned() };
-        let old = input::text_if_there(&file)?.unwrap_or_default();
-        check_head(&file, &old)?;
-        let known: BTreeSet<&str> = old.lines().collect();
         let lines = lines(cell, &date, commit_of(cell, origin), machine, origin.metrics);
-        let all = lines.len();
-        let new: Vec<String> = lines.into_iter().filter(|line| !known.contains(line.as_str())).collect();
-        there += all - new.len();
-        added += new.len();
-        if new.is_empty() {
-            continue;
-        }
-        let end = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
-        let head = if old.is_empty() { format!("{HEAD}\n") } else { String::new() };
-        let text = format!("{old}{end}{head}{}\n", new.join("\n"));
-        temp::write_whole(&file, text.as_bytes())?;
+        let new = append::new_lines(&file, &lines)?;
+        there += lines.len() - new;
+        added += new;
     }
     if added + there == 0 {
         return Err(
@@ -198,17 +185,6 @@ fn check_apart(cells: &[Cell], origin: &Origin<'_>) -> Result<()> {
         return Err(Error::input(text).help(format!("name one with {option}")));
     }
     Ok(())
-}
-
-/// Lines can be added to a file of this form only.
-fn check_head(file: &Path, old: &str) -> Result<()> {
-    match old.lines().find(|l| !l.is_empty() && !l.starts_with('#')) {
-        Some(head) if head != HEAD => {
-            Err(Error::input(format!("{}: its first line is not '{HEAD}'", file.display()))
-                .help("add to a file of its own, in the same folder: both are read as one history"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The machine's name as a file's.

@@ -33,6 +33,9 @@ pub struct Change {
     pub first: At,
     /// The first and the last unit that may be the first after it, over the machines that show it.
     pub range: [At; 2],
+    /// The commits before the range and at its end: a bisection's ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bisect: Option<[String; 2]>,
     /// When it was beyond chance.
     pub seen: At,
     pub change_pct: f64,

@@ -40,6 +40,7 @@ pub use installed::check_installed;
 pub use template::{Template, one_word_or_line};
 pub use tool::{FigureRow, FigureValues, Reading, ServerSetup, Tool, firsts_first};
 use tool::{check_size, fits};
+pub use units::canonical;
 
 use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Findings, Record};

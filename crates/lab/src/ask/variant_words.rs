@@ -2,10 +2,11 @@
 
 use crate::ask::experiment::{MIGRATION, set_attribute, set_migration};
 use crate::ask::{guests, here, patch_names, variant_checks};
-use schedlab_base::{Backend, Error, Ns, Result, Version, printable};
+use schedlab_base::{Backend, CpuSet, Error, Ns, Result, Version, printable};
+use schedlab_kernel::group::ROOT;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{Change, DEFAULT_PROFILE, Level, Variant, nearest};
+use schedlab_kernel::{Change, DEFAULT_PROFILE, GroupSpec, Level, Variant, nearest};
 use schedlab_machine::sysfs::HOST;
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 /// - a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`) or a tunable (`hz=1000`), maybe from a time in the run on
 ///   (`NO_LAST_BUDDY@10s`);
 /// - an attribute of tasks (`policy=batch`, `nice=5`, `slice=3ms`), maybe of one group of them (`hog.policy=batch`);
+/// - the CPUs that all tasks may use (`cpus=0-1/4`);
 /// - how long tasks stay cache hot by distance (`migration_cost=0/2500/10000` in us, `migration_cost=auto`,
 ///   `migration_factor=120`);
 /// - a part of its kernel's build (`patch=first-idle`, a name or a file; `config=FRAGMENT`);
@@ -82,6 +84,13 @@ pub(crate) fn change(variant: &mut Variant, text: &str) -> Result<()> {
     match word.rsplit_once('.') {
         Some((group, key)) => attribute(variant, group, key, value),
         None if ATTRIBUTES.contains(&word) => attribute(variant, EVERY_TASK, word, value),
+        None if word == "cpus" => {
+            // Commas separate changes.
+            let cpus =
+                CpuSet::parse(&value.replace('/', ",")).map_err(|e| e.context(format!("cpus={value}")))?;
+            confine(variant, cpus);
+            Ok(())
+        }
         None if word == "patch" => {
             variant.patch.push(value.to_owned());
             Ok(())
@@ -111,6 +120,12 @@ fn later(variant: &mut Variant, time: Ns) -> &mut Change {
         variant.at.len() - 1
     });
     &mut variant.at[at]
+}
+
+/// All tasks of the variant may use these CPUs only.
+fn confine(variant: &mut Variant, cpus: CpuSet) {
+    variant.groups.retain(|group| group.path != ROOT);
+    variant.groups.push(GroupSpec { cpus: Some(cpus), ..GroupSpec::at(ROOT) });
 }
 
 /// Words of [`set_attribute`], in their order in a variant's name.

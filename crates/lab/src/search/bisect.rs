@@ -9,11 +9,13 @@
 //! treated as `git bisect` does.
 //!
 //! A bisection keeps no state: builds and runs are in the cache and the store. So the same command continues where an
-//! earlier one was interrupted.
+//! earlier one was interrupted; runs of a command on the running kernel ([`commands`]) are made anew.
 
+mod commands;
 mod commits;
 mod schedulers;
 
+pub use commands::{CommandCommits, CommandQuestion};
 pub use commits::{CommitQuestion, CommitRuns};
 pub use schedulers::{FAILS, LASTS, SchedulerCommits, SchedulerQuestion};
 
@@ -87,11 +89,16 @@ pub struct MeasuredCommit {
 
 /// Measures commits.
 pub trait Meter {
-    /// The values of the metric in that many runs of a commit. A call with more runs begins with the same values.
+    /// The values of the metric in that many runs of each of these commits. A call for the same commits with more runs
+    /// begins with the same values.
     ///
     /// # Errors
-    /// When the kernel can't be built, or a run fails.
-    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>>;
+    /// When a commit can't be built, or a run fails.
+    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>>;
+    /// Whether a run depends on when it is made: a commit is measured beside both ends then, not after them.
+    fn depends_on_time(&self) -> bool {
+        false
+    }
     /// Takes each step.
     fn report_step(&mut self, step: &MeasuredCommit, left: usize);
 }
@@ -197,7 +204,8 @@ pub fn bisect(
         let Some(commit) = next.cloned() else {
             let mut first: Vec<Commit> = left.into_iter().filter(|c| passed.contains(c)).collect();
             first.push(newest);
-            return Ok(Bisected { first, steps, good: mean(&ends.old), bad: mean(&ends.new) });
+            let [good, bad] = ends.means;
+            return Ok(Bisected { first, steps, good, bad });
         };
         let step = match ends.side(&commit, meter) {
             Ok(step) => step,
@@ -233,6 +241,8 @@ struct Ends<'a> {
     bad: &'a Commit,
     old: Vec<f64>,
     new: Vec<f64>,
+    /// Their means when they were measured alone.
+    means: [f64; 2],
     looks: Looks,
     min_effect_pct: f64,
     /// Runs after which the ends differed; a commit starts with as many.
@@ -250,7 +260,8 @@ impl<'a> Ends<'a> {
         let Measure { runs, min_effect_pct } = measure;
         let looks = Looks::up_to(runs, MOST_RUNS);
         let (old, new) = (Vec::new(), Vec::new());
-        let mut ends = Ends { good, bad, old, new, looks, min_effect_pct, first: runs };
+        let means = [0.0; 2];
+        let mut ends = Ends { good, bad, old, new, means, looks, min_effect_pct, first: runs };
         for n in ends.looks.runs().to_vec() {
             ends.extend(n, meter)?;
             match ends.judged(&ends.old, &ends.new).verdict {
@@ -268,24 +279,34 @@ impl<'a> Ends<'a> {
     /// Makes runs until the ends have that many.
     fn extend(&mut self, runs: u64, meter: &mut dyn Meter) -> Result<()> {
         if (self.old.len() as u64) < runs {
-            (self.old, self.new) = (meter.values(self.good, runs)?, meter.values(self.bad, runs)?);
+            let mut both = meter.values(&[self.good, self.bad], runs)?;
+            (self.new, self.old) = (both.pop().unwrap_or_default(), both.pop().unwrap_or_default());
+            self.means = [mean(&self.old), mean(&self.new)];
         }
         Ok(())
+    }
+    /// Measures a commit, and the ends as often.
+    fn beside(&mut self, commit: &Commit, runs: u64, meter: &mut dyn Meter) -> Result<Vec<f64>> {
+        let ends: &[&Commit] = if meter.depends_on_time() { &[self.good, self.bad] } else { &[] };
+        let mut all = meter.values(&[ends, &[commit]].concat(), runs)?;
+        let values = all.pop().unwrap_or_default();
+        if let (Some(new), Some(old)) = (all.pop(), all.pop()) {
+            (self.old, self.new) = (old, new);
+            return Ok(values);
+        }
+        // The ends were measured before, so a failure now is not theirs.
+        let failed = |e: Error| match is_of_the_commit(&e) {
+            true => Error::internal(format!("an end can't be measured again: {e}")),
+            false => e,
+        };
+        self.extend(runs, meter).map_err(failed)?;
+        Ok(values)
     }
     /// Measures a commit and judges its side.
     fn side(&mut self, commit: &Commit, meter: &mut dyn Meter) -> Result<MeasuredCommit> {
         let mut n = self.first;
         loop {
-            let values = meter.values(commit, n)?;
-            // The ends were measured before, so a failure now is not theirs.
-            let failed = |e: Error| {
-                if is_of_the_commit(&e) {
-                    Error::internal(format!("an end can't be measured again: {e}"))
-                } else {
-                    e
-                }
-            };
-            self.extend(n, meter).map_err(failed)?;
+            let values = self.beside(commit, n, meter)?;
             let (from_old, from_new) = (self.judged(&self.old, &values), self.judged(&self.new, &values));
             let (not_old, not_new) =
                 (from_old.verdict == Verdict::Changed, from_new.verdict == Verdict::Changed);

@@ -14,6 +14,7 @@
 
 mod raise;
 
+pub(in crate::search) use raise::FIRST_OF_RTAPP;
 pub use raise::Raised;
 
 use crate::ask::cell::Cell;

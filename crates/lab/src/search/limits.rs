@@ -5,14 +5,17 @@
 //! [`NEIGHBOURS`], each variant has a `[[variant.group]]` of its own, and each kernel is a load with a baseline of its
 //! own.
 
+use super::knee::FIRST_OF_RTAPP;
 use crate::ask::experiment::Experiment;
 use crate::ask::experiment::template::Template;
 use crate::ask::experiment::write::quoted;
+use crate::search::limits_recorded;
+pub use crate::search::limits_recorded::recorded_groups;
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::cpu_limit::{Formula, Request, cpus_in_words};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use schedlab_kernel::{GroupSpec, Limit, Variant};
-use schedlab_workload::{Params, Spec, TaskDecl, spec};
+use schedlab_workload::{Params, Spec, spec};
 use std::fmt::Write;
 
 /// The group of the tasks whose limit is in question.
@@ -57,20 +60,16 @@ pub struct LimitsRequest<'a> {
     /// The further limits.
     pub tried: &'a [Tried],
     pub neighbours: Option<&'a Neighbours>,
+    /// Other groups, whose limits stay as they are under every variant.
+    pub fixed: &'a [GroupSpec],
+    /// How often the recorded group was busy, if the workload is a recording of which that is known.
+    pub periods: Option<u64>,
     /// Kernels, each a block of its own.
     pub kernels: &'a [Variant],
     /// Machines by name or file, from the current folder; empty: [`DEFAULT_MACHINE`].
     pub machines: &'a [String],
     /// CPUs of this host, for its own loads.
     pub host_cpus: u64,
-}
-
-/// The paths of the groups in a recorded schedule.
-///
-/// # Errors
-/// When the workload can't be built.
-pub fn recorded_groups(spec: &Spec) -> Result<Vec<String>> {
-    Ok(spec.build(0)?.groups.into_iter().skip(1).map(|group| group.path).collect())
 }
 
 /// The limits that are compared with the one as it is, by default: none, half of it, the same with a burst of one
@@ -111,7 +110,7 @@ pub fn experiment(wanted: &LimitsRequest<'_>) -> Result<Experiment> {
     let template = Template {
         loads: &loads,
         runs: None,
-        name: &format!("limits-{}", name.trim_end_matches(".json")),
+        name: &format!("limits-{}", name.trim_end_matches(".json").trim_end_matches(".sched")),
         about: "what a CPU limit does to a service and its neighbours",
         machines: if wanted.machines.is_empty() { &default } else { wanted.machines },
         variants: &variants.iter().flatten().collect::<Vec<_>>(),
@@ -119,8 +118,18 @@ pub fn experiment(wanted: &LimitsRequest<'_>) -> Result<Experiment> {
     template.experiment(wanted.host_cpus)
 }
 
+/// The group of the service limited as it is, under a kernel.
+pub fn as_it_is(wanted: &LimitsRequest<'_>, kernel: &Variant) -> Variant {
+    let as_is = Tried { name: AS_IS.to_owned(), limit: wanted.limit, request: None };
+    let groups = [variant(wanted, kernel, &as_is).groups, wanted.fixed.to_vec()].concat();
+    Variant { groups, ..kernel.clone() }
+}
+
 /// The variants of each kernel, the limit as it is first.
-fn variants(wanted: &LimitsRequest<'_>) -> Result<Vec<Vec<Variant>>> {
+///
+/// # Errors
+/// When there is nothing to compare the limit with, or two limits are the same.
+pub fn variants(wanted: &LimitsRequest<'_>) -> Result<Vec<Vec<Variant>>> {
     let as_is = Tried {
         name: format!("{AS_IS} {}", cpus_in_words(&wanted.limit)),
         limit: wanted.limit,
@@ -191,8 +200,18 @@ fn text(wanted: &LimitsRequest<'_>, variants: &[Vec<Variant>]) -> Result<String>
     if !service.is_empty() {
         let _ = write!(out, "\n[[group]]\npath = {}\ntasks = {}\n", quoted(wanted.group), list(&service));
     }
+    wanted.fixed.iter().for_each(|group| out += &fixed(group));
     out += &loads(wanted, variants)?;
     Ok(out)
+}
+
+/// A group whose limit stays.
+fn fixed(group: &GroupSpec) -> String {
+    let GroupSpec { path, shares, quota, period, burst, .. } = group;
+    let limit = quota.map_or_else(String::new, |quota| {
+        format!("quota = \"{}ns\"\nperiod = \"{}ns\"\nburst = \"{}ns\"\n", quota.0, period.0, burst.0)
+    });
+    format!("\n[[group]]\npath = {}\nshares = {shares}\n{limit}", quoted(path))
 }
 
 /// A `[[load]]` for each workload and kernel, if there are several of either.
@@ -270,37 +289,32 @@ fn service(spec: &Spec) -> Result<Vec<String>> {
 fn metrics(spec: &Spec, wanted: &LimitsRequest<'_>) -> Result<Vec<String>> {
     let latency = match spec {
         Spec::Bench { name, .. } => spec::find(name)?.headline.iter().find_map(|m| m.strip_suffix(".p99")),
+        Spec::RtApp { .. } => Some(FIRST_OF_RTAPP),
         _ => None,
     };
-    let of_group = match spec {
-        Spec::Replay { .. } => Some(format!("task.{}.run_delay", first_task(spec, wanted.group)?)),
-        _ => None,
+    let mut all: Vec<String> = match spec {
+        Spec::Replay { .. } => limits_recorded::metrics(wanted.group, wanted.periods),
+        _ => {
+            let latency = latency.unwrap_or("run_delay");
+            ["p50", "p99"].map(|stat| format!("{latency}.{stat}")).into()
+        }
     };
-    let latency = latency.or(of_group.as_deref()).unwrap_or("run_delay");
-    let mut all: Vec<String> = ["p50", "p99"].map(|stat| format!("{latency}.{stat}")).into();
     if let Spec::Bench { name, .. } = spec {
-        let others =
-            spec::find(name)?.headline.iter().filter(|m| !m.starts_with(latency) && !m.ends_with(".rate"));
+        let others = spec::find(name)?
+            .headline
+            .iter()
+            .filter(|m| latency.is_none_or(|own| !m.starts_with(own)) && !m.ends_with(".rate"));
         all.extend(others.map(|m| (*m).to_owned()));
     }
     all.extend(["nr_throttled", "nr_periods"].map(|count| format!("group.{}.{count}", wanted.group)));
-    if !matches!(spec, Spec::Replay { .. }) {
-        all.push(format!("group.{}.cpus", wanted.group));
-    }
+    all.push(format!("group.{}.cpus", wanted.group));
+    all.extend(limits_recorded::others(spec, wanted.group)?);
     if let Some(neighbours) = wanted.neighbours {
         let bench = spec::find(&neighbours.name)?;
         all.extend(bench.own.first().map(|metric| (*metric).to_owned()));
         all.push(format!("group.{NEIGHBOURS}.cpus"));
     }
     Ok(all)
-}
-
-/// The name of the first recorded task in a group; all of its threads of that name are meant.
-fn first_task(spec: &Spec, group: &str) -> Result<String> {
-    let built = spec.build(0)?;
-    let is_in = |t: &&TaskDecl| built.groups.get(t.group.index()).is_some_and(|own| own.path == group);
-    let first = built.tasks.iter().find(is_in).map(|t| group_of(&t.name).to_owned());
-    first.ok_or_else(|| Error::internal(format!("no task is in the recorded group {group}")))
 }
 
 fn list(names: &[String]) -> String {
@@ -328,6 +342,8 @@ mod tests {
             formula: &FORMULAS[0],
             tried,
             neighbours: None,
+            fixed: &[],
+            periods: None,
             kernels,
             machines: &[],
             host_cpus: 2,

@@ -4,6 +4,7 @@ pub mod bisect;
 pub mod hunt;
 pub mod knee;
 pub mod limits;
+mod limits_recorded;
 pub mod suite;
 pub mod trial;
 pub mod tune;

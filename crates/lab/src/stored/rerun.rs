@@ -274,7 +274,9 @@ impl<'a> Rerun<'a> {
         }
         let topology = &self.cell.machine.topology;
         let (names, series) = (self.names.clone(), self.series.clone());
-        let mut analyser = Analyser::new(topology.nr_cpus(), names, series, self.warmup).on(topology);
+        let mut analyser = Analyser::new(topology.nr_cpus(), names, series, self.warmup)
+            .on(topology)
+            .in_groups(self.cast.tasks.iter().map(|task| task.group.as_deref()));
         let mut report = self.report(&mut Both(&mut analyser, sink), stop)?;
         if report.stopped {
             return Ok(false);

@@ -1,7 +1,7 @@
 //! The check that a run made again is the stored one.
 
 use schedlab_base::{Error, ErrorKind, Result};
-use schedlab_record::findings::is_of_reasons;
+use schedlab_record::findings::{is_of_reasons, is_of_task_group};
 use schedlab_record::{Findings, Series, Wait};
 use std::collections::BTreeMap;
 
@@ -40,8 +40,13 @@ pub(crate) fn check_same(stored: &Findings, again: &Findings) -> Result<()> {
     let is_explained = |found: &Findings| found.counters.contains_key("rules.choices");
     let explains = is_explained(again) && !is_explained(stored);
     let compared = |name: &str| !(explains && moves_with_reasons(name));
-    let counter = differing(&again.counters, &stored.counters, compared);
-    let series = differing(&again.series, &stored.series, compared);
+    let is_new = |name: &str| {
+        name.starts_with("group./") && name.ends_with(".cpu_time") && !stored.counters.contains_key(name)
+    };
+    let counter = differing(&again.counters, &stored.counters, |name| compared(name) && !is_new(name));
+    // Records of older versions have no times of task groups.
+    let lacks = |name: &str| is_of_task_group(name) && !stored.series.contains_key(name);
+    let series = differing(&again.series, &stored.series, |name| compared(name) && !lacks(name));
     let bare = |found: &Findings| found.waits.iter().map(unexplained).collect::<Vec<_>>();
     let same_waits = stored.waits == again.waits || explains && bare(stored) == bare(again);
     let other = of(stored.duration == again.duration, "its length")

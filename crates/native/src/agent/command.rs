@@ -7,7 +7,7 @@
 use crate::agent::parent::{drain, signal_name, tail};
 use crate::agent::setting_changes::Changes;
 use crate::agent::stage::Stage;
-use crate::settings::attrs;
+use crate::settings::exec::Attributes;
 use crate::sys::offspring::{self, Ended, Used};
 use crate::watch::counters::{Set, Whom, Width};
 use crate::watch::kernel_counters::KernelCounters;
@@ -55,10 +55,11 @@ pub fn execute(
     let stage = spec.stage.as_ref().map(Stage::set).transpose()?;
     let filled = stage.as_ref().map(|stage| stage.fill(spec));
     let spec = filled.as_ref().unwrap_or(spec);
+    let given = Attributes { change, priority: None, cpus: spec.cpus.clone() };
     // Setup and cleanup are not measured; their attributes stay unchanged.
-    let own = AttrChange::default();
     let call = |argv: &[String], stop, timeout| {
-        Call { spec, argv, seed, change: own, stop, timeout, server: None }.run(&Changes::default())
+        Call { spec, argv, seed, given: &Attributes::default(), stop, timeout, server: None }
+            .run(&Changes::default())
     };
     if !spec.setup.is_empty() {
         match call(&spec.setup, stop, spec.timeout).and_then(|r| r.map(|r| r.succeeded(&[0])).transpose()) {
@@ -71,10 +72,11 @@ pub fn execute(
     let wanted = Width::of(observe);
     let mut counting = wanted.map_or_else(Set::unwanted, |width| Set::open(&Whom::Programs, width));
     let mut kernel = KernelCounters::live();
-    let server = serve(spec, seed, change, stage.as_ref());
+    let server = serve(spec, seed, &given, stage.as_ref());
     kernel.before();
     let ran = server.and_then(|server| {
-        Call { spec, argv: &spec.argv, seed, change, stop, timeout: spec.timeout, server }.run(changes)
+        let call = Call { spec, argv: &spec.argv, seed, given: &given, stop, timeout: spec.timeout, server };
+        call.run(changes)
     });
     kernel.after();
     let counts = counting.read();
@@ -100,10 +102,10 @@ pub fn execute(
 
 /// Starts the server, if any, and waits until it is ready; on a stage, until it answers on its port. The server ends
 /// with the next call.
-fn serve(spec: &CommandSpec, seed: u64, change: AttrChange, stage: Option<&Stage>) -> Result<Option<u32>> {
+fn serve(spec: &CommandSpec, seed: u64, given: &Attributes, stage: Option<&Stage>) -> Result<Option<u32>> {
     let Some(program) = spec.server.first() else { return Ok(None) };
     let call =
-        Call { spec, argv: &spec.server, seed, change, stop: None, timeout: spec.timeout, server: None };
+        Call { spec, argv: &spec.server, seed, given, stop: None, timeout: spec.timeout, server: None };
     let mut command = call.command()?;
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(|e| call.unstartable(program, &e))?;
@@ -135,8 +137,8 @@ struct Call<'a> {
     spec: &'a CommandSpec,
     argv: &'a [String],
     seed: u64,
-    /// The change of its attributes; its children inherit them.
-    change: AttrChange,
+    /// Its attributes and CPUs; its children inherit them.
+    given: &'a Attributes,
     stop: Option<BorrowedFd<'a>>,
     timeout: Ns,
     /// The server, which must end with this call.
@@ -202,7 +204,7 @@ impl Call<'_> {
         }
         command.stdin(Stdio::null());
         offspring::lead_group(&mut command);
-        attrs::at_exec(&mut command, self.change)?;
+        self.given.at_exec(&mut command)?;
         Ok(command)
     }
 

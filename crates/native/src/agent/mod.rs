@@ -25,11 +25,10 @@ use crate::watch::kernel_counters::KernelCounters;
 use crate::watch::witness::Witness;
 use crate::{Job, Outcome, sys};
 use protocol::{Reply, read_job};
-use schedlab_base::{Error, GroupId, Result};
+use schedlab_base::{Error, Result};
 use schedlab_kernel::Attr;
 use schedlab_kernel::policy::{EVERY_TASK, changed};
 use schedlab_record::Observe;
-use schedlab_workload::group::ROOT_GROUP;
 use schedlab_workload::{Spec, later};
 use setting_changes::Changes;
 use std::io::{self, Write};
@@ -97,8 +96,8 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         task.attr = changed(&job.attrs, &task.name, task.attr);
     }
     later::note(&mut built, &job.later)?;
-    let group = |g: GroupId| (g != ROOT_GROUP).then(|| built.groups[g.index()].path.clone());
-    crate::watch::tracepoints::describe_tasks(built.tasks.iter().map(|t| (prio(&t.attr), group(t.group))));
+    let prios = built.tasks.iter().map(|t| prio(&t.attr));
+    crate::watch::tracepoints::describe_tasks(prios.zip(built.group_paths()));
     let witness = Witness::before();
     let measured =
         engine::run_changing(built, &job.groups, changes, stop, job.observe, KernelCounters::live())?;

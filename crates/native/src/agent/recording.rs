@@ -34,7 +34,9 @@ impl Recording {
             Observe::Events => {}
         }
         match Events::open(&shared.names, sys::thread_id()) {
-            Ok(events) => Recording { by: By::Events(Box::new(events)), no_events: None },
+            Ok(events) => {
+                Recording { by: By::Events(Box::new(events.in_groups(&shared.task_groups))), no_events: None }
+            }
             Err(e) => Recording { by: stays(), no_events: Some(e.message().to_owned()) },
         }
     }

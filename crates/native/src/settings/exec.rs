@@ -55,6 +55,21 @@ impl Attributes {
     }
 }
 
+impl Attributes {
+    /// Makes a child begin with these attributes. Its children inherit them.
+    ///
+    /// # Errors
+    /// As [`Attributes::give`].
+    pub(crate) fn at_exec(&self, command: &mut Command) -> Result<()> {
+        attrs::at_exec(command, self.change)?;
+        let Some(cpus) = self.cpus.clone() else { return Ok(()) };
+        attrs::tried(|| sys::set_affinity(&cpus).map_err(|e| misplaced(0, &cpus, &e)))?;
+        // SAFETY: between fork and exec only one system call is made, on data the closure owns.
+        unsafe { command.pre_exec(move || sys::set_affinity(&cpus)) };
+        Ok(())
+    }
+}
+
 fn misplaced(thread: u32, cpus: &CpuSet, e: &io::Error) -> Error {
     match e.raw_os_error() {
         Some(libc::ESRCH) => attrs::unreachable(thread, e),

@@ -7,7 +7,7 @@ pub(super) const SECOND: u64 = 1_000_000_000;
 
 /// A time in ns in the kernel's form.
 pub(super) fn timespec(ns: u64) -> libc::timespec {
-    libc::timespec { tv_sec: (ns / SECOND) as libc::time_t, tv_nsec: (ns % SECOND) as c_long }
+    libc::timespec { tv_sec: (ns / SECOND) as _, tv_nsec: (ns % SECOND) as c_long }
 }
 
 pub(super) fn nanoseconds(t: libc::timespec) -> u64 {

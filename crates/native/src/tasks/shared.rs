@@ -35,6 +35,8 @@ pub struct Shared {
     /// Number of tasks that exist from the start.
     pub roots: u32,
     pub names: Vec<String>,
+    /// Paths of their task groups; `None`: the root group.
+    pub task_groups: Vec<Option<String>>,
     pub groups: Places,
     /// Whether the run changes groups or CPUs of tasks; spawned tasks inherit these.
     pub changes_tasks: bool,
@@ -77,6 +79,7 @@ impl Shared {
         let ledger = built.processes.then(Ledger::new).transpose()?;
         let footprints = built.tasks.iter().map(|t| u64::from(t.footprint_kb)).sum::<u64>();
         let roots = built.tasks.iter().filter(|t| t.spawned_by.is_none()).count() as u32;
+        let task_groups = built.group_paths();
         Ok(Arc::new_cyclic(|me| Shared {
             arena,
             channels,
@@ -89,6 +92,7 @@ impl Shared {
             bell,
             roots,
             names: built.tasks.iter().map(|t| t.name.clone()).collect(),
+            task_groups,
             groups: groups.clone(),
             changes_tasks: !built.later.is_empty(),
             counts: built.tasks.iter().map(TaskDecl::counts).collect(),

@@ -300,6 +300,9 @@ impl Metric {
                 let hole = (before, rest.split_once('>').map_or("", |(_, after)| after));
                 word(hole).is_some_and(|word| choices().iter().any(|(choice, _)| *choice == word))
             }
+            (None, Some((before, rest))) if rest.starts_with("path>") => {
+                word((before, &rest["path>".len()..])).is_some_and(|path| path.starts_with('/'))
+            }
             _ => series == base,
         })
     }
@@ -318,7 +321,10 @@ impl Metric {
                 let of = |stat: &&str| choices().iter().map(|(w, _)| format!("{before}{w}.{stat}")).collect();
                 Stat::USUAL.iter().flat_map(|stat| -> Vec<String> { of(stat) }).collect()
             }
-            (Some(series), _, _) => Stat::USUAL.iter().map(|s| format!("{series}.{s}")).collect(),
+            (Some(series), _, _) => {
+                let series = series.replace("<path>", "/a");
+                Stat::USUAL.iter().map(|s| format!("{series}.{s}")).collect()
+            }
             (_, Some(choices), Some((before, after))) => {
                 choices().iter().map(|(word, _)| format!("{before}{word}{after}")).collect()
             }

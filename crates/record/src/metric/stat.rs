@@ -65,7 +65,9 @@ impl Stat {
 
 /// Splits "schbench.latency.p99.9" into series and statistic; the error is a last word that is not a statistic.
 pub(super) fn split(name: &str) -> (&str, Result<Stat, &str>) {
-    let percentile = name.rfind(".p").filter(|at| name[at + 2..].starts_with(|c: char| c.is_ascii_digit()));
+    let is_number =
+        |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(char::is_alphabetic);
+    let percentile = name.rfind(".p").filter(|at| is_number(&name[at + 2..]));
     let at = percentile.or_else(|| name.rfind('.'));
     match at {
         Some(at) => (&name[..at], Stat::parse(&name[at + 1..]).ok_or(&name[at + 1..])),
@@ -82,6 +84,7 @@ mod tests {
         assert_eq!(split("a.b.p99.9"), ("a.b", Ok(Stat::Percentile(99_900))));
         assert_eq!(split("a.b.mean"), ("a.b", Ok(Stat::Mean)));
         assert_eq!(split("a.pairs"), ("a", Err("pairs")));
+        assert_eq!(split("group./a.p1.busy.max"), ("group./a.p1.busy", Ok(Stat::Max)));
         assert_eq!(split("word"), ("word", Err("")));
     }
 

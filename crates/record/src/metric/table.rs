@@ -202,6 +202,12 @@ pub const METRICS: &[Metric] = &[
     row("group.<path>.burst_time", "ns", Neither, ALL, "CPU time that the group used beyond its quota in those periods"),
     row("group.<path>.cpus", "", Neither, ALL,
         "CPUs that the tasks of a task group and of those below it used, on average over the run (`group./vm/small.cpus`)"),
+    row("group.<path>.cpu_time", "ns", Neither, ALL, "time those tasks were on a CPU; live only with --events"),
+    events(row("group.<path>.busy.<stat>", "ns", Lower, ALL,
+        "busy periods of a task group and those below it (`group./vm/small.busy.p99`): from the wakeup of its first thread, \
+         while no other was awake, to the sleep of the last; a thread that waits because the group is throttled is \
+         awake; a task counts for the group in which it began")),
+    events(row("group.<path>.run_delay.<stat>", "ns", Lower, ALL, "run_delay of the tasks of a task group and of those below it")),
     row("switches.voluntary", "", Neither, ALL,
         "switches away from a task that went to sleep or ended (nvcsw)"),
     row("switches.involuntary", "", Neither, ALL,

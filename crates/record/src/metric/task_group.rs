@@ -1,7 +1,5 @@
-//! The CPUs that a task group used, by the accounts of its tasks: `group./service.cpus`.
-//!
-//! No backend counts them by group, and a group without a quota has no counters at all. The record says which tasks
-//! each group names.
+//! The CPUs that a task group used: `group./service.cpus`. Events show the CPU time of a group's tasks; without them it
+//! is that of the tasks' accounts, and the record says which tasks each group names.
 
 use crate::Record;
 use schedlab_base::Ns;
@@ -16,6 +14,10 @@ pub const CPUS: &str = "group.<path>.cpus";
 /// Says in words what the run lacks.
 pub fn cpus(record: &Record, name: &str) -> Result<f64, String> {
     let path = name.strip_prefix("group.").and_then(|n| n.strip_suffix(".cpus")).unwrap_or_default();
+    let counted = record.found.counters.get(&format!("group.{path}.cpu_time"));
+    if let (Some(ns), true) = (counted, record.found.duration > Ns::ZERO) {
+        return Ok(*ns as f64 / record.found.duration.0 as f64);
+    }
     let groups = groups(record);
     if !groups.iter().any(|(own, _)| own == path) {
         return Err(format!("the run has no task group '{path}'"));

@@ -1,15 +1,17 @@
-//! `schedlab bisect`: which commit moved a metric? Builds and measures commits of a kernel's repository, or of a
-//! sched_ext scheduler's.
+//! `schedlab bisect`: which commit moved a metric? Builds and measures commits of a kernel's repository, of a sched_ext
+//! scheduler's, or of anything that a command builds.
 
 use super::trial::TrialOptions;
 use crate::cli::Entry;
 use crate::code_options::CodeOptions;
+use crate::external::Figures;
 use crate::listener::Shown;
 use crate::{common, output};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Backend, Error, Result, counted};
+use schedlab_base::{Backend, Error, ErrorKind, Result, counted};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
+use schedlab_compare::tools::{Template, canonical};
 use schedlab_kernel::{Scx, Variant};
 use schedlab_kernels::cache;
 use schedlab_lab::RunRequest;
@@ -17,36 +19,42 @@ use schedlab_lab::ask::experiment::Part;
 use schedlab_lab::ask::levels::level_of;
 use schedlab_lab::ask::{builds, scx};
 use schedlab_lab::search::bisect::{
-    Bisected, CommitQuestion, CommitRuns, FAILS, LASTS, Measure, MeasuredCommit, Repository,
-    SchedulerCommits, SchedulerQuestion, Side, bisect,
+    Bisected, CommandCommits, CommandQuestion, CommitQuestion, CommitRuns, FAILS, LASTS, Measure,
+    MeasuredCommit, Meter, Repository, SchedulerCommits, SchedulerQuestion, Side, bisect,
 };
 use schedlab_lab::search::trial;
+use schedlab_record::Metric;
 use schedlab_report::number;
+use schedlab_workload::command::{ELAPSED, Take, one_line};
 use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct BisectArgs {
-    /// The git repository, of the kernel or with --build of a scheduler; it is only read
+    /// The git repository, of the kernel or with --build of anything; it is only read
     #[arg(long, visible_alias = "repository", value_name = "DIR", default_value = ".")]
     linux: PathBuf,
-    /// The repository is a sched_ext scheduler's: the command that builds a commit, for the shell, in a folder with the
-    /// commit's files. Commits that do not build are skipped
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        requires = "scx",
-        conflicts_with = "config",
-        help_heading = "sched_ext"
-    )]
+    /// The repository is not a kernel's: the command that builds a commit, for the shell, in a folder with the commit's
+    /// files. Commits that do not build are skipped
+    #[arg(long, value_name = "LINE", conflicts_with = "config", help_heading = "Not a kernel")]
     build: Option<String>,
-    /// What --build makes, by its path in that folder: a program with its arguments, or an object with the values that
-    /// its program would set
-    #[arg(long, value_name = "PROGRAM|OBJECT", requires = "build", help_heading = "sched_ext")]
+    /// What runs, in the folder of each commit and on the running kernel; both ends run again beside each commit
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        requires = "build",
+        conflicts_with_all = ["scx", "load", "machine", "backend", "jobs", "level", "out"]
+    )]
+    command: Vec<String>,
+    #[command(flatten, next_help_heading = "Not a kernel")]
+    figures: Figures,
+    /// A sched_ext scheduler: what --build makes, by its path in that folder, as a program with its arguments, or an
+    /// object with the values that its program would set
+    #[arg(long, value_name = "PROGRAM|OBJECT", requires = "build", help_heading = "Not a kernel")]
     scx: Option<String>,
     /// The kernel of the scheduler: a series (7.3) or a tree [default: the newest series at hand]
-    #[arg(long, value_name = "SERIES|TREE", requires = "scx", help_heading = "sched_ext")]
+    #[arg(long, value_name = "SERIES|TREE", requires = "scx", help_heading = "Not a kernel")]
     kernel: Option<String>,
     /// A commit before the change
     #[arg(long, value_name = "COMMIT")]
@@ -54,13 +62,14 @@ struct BisectArgs {
     /// A commit after it
     #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
     bad: String,
-    /// The metric that moved (docs/metrics.md); with --build it may be left out: then the first commit is searched
-    /// whose scheduler does not last where the good one does, or the other way round
+    /// The metric that moved (docs/metrics.md). Of a command: command.elapsed, or the only figure of its output, unless
+    /// one is named. Without a metric the first commit is searched whose scheduler does not last where the good one
+    /// does, or the other way round
     #[arg(long, value_name = "NAME", required_unless_present = "build")]
     metric: Option<String>,
     /// The load, one of those of 'try': full, thread-pipe, storm and so on
-    #[arg(long, value_name = "NAME")]
-    load: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "command")]
+    load: Option<String>,
     /// The machine, of the guests or simulated
     #[arg(long, value_name = "NAME", default_value = "smp-8")]
     machine: String,
@@ -86,9 +95,30 @@ struct BisectArgs {
 }
 
 impl BisectArgs {
+    fn note(&self, step: &MeasuredCommit, left: usize, means: &Means) {
+        if !self.keep.quiet {
+            output::note(&format!("{} ({} left)", means.step(step), counted(left, "commit")));
+        }
+    }
+    fn show(&self, found: &Bisected, means: &Means, what: &str) -> Result<()> {
+        if self.keep.json {
+            return output::json_as("schedlab/bisection/1", found);
+        }
+        output::result(|out| {
+            let [good, bad] = [found.good, found.bad].map(|mean| means.words(mean));
+            writeln!(out, "{what}: {good} before, {bad} after\n")?;
+            found.steps.iter().try_for_each(|step| writeln!(out, "  {}", means.step(step)))?;
+            let [one] = &found.first[..] else {
+                let text = "The first new commit is one of these; those before the last can't be measured:";
+                writeln!(out, "\n{text}")?;
+                return found.first.iter().try_for_each(|c| writeln!(out, "  {}", c.words()));
+            };
+            writeln!(out, "\nThe first new commit is {}", one.words())
+        })
+    }
     fn part(&self) -> Part {
         Part {
-            loads: vec![self.load.clone()],
+            loads: self.load.iter().cloned().collect(),
             metrics: self.metric.clone().into_iter().collect(),
             ..Part::default()
         }
@@ -97,14 +127,36 @@ impl BisectArgs {
 
 fn command() -> Command {
     BisectArgs::augment_args(Command::new("bisect"))
-        .about("Find the commit of a kernel or of a sched_ext scheduler that moved a metric, by verdicts over runs in deterministic \
-             guests or of the scheduler's code. Building runs code of the commits, as you")
+        .about("Find the commit of a kernel, of a sched_ext scheduler or of any program that moved a metric, by verdicts over runs: \
+             in deterministic guests, of the scheduler's code, or on the running kernel. Building runs code of the commits, as you")
+        .override_usage(
+            "schedlab bisect [OPTIONS] --good <COMMIT> --metric <NAME> --load <NAME>\n       \
+             schedlab bisect [OPTIONS] --good <COMMIT> --build <LINE> --scx <PROGRAM|OBJECT> --load <NAME>\n       \
+             schedlab bisect [OPTIONS] --good <COMMIT> --build <LINE> -- COMMAND...",
+        )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = BisectArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if !(0.0..=100.0).contains(&args.min_effect) {
         return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", args.min_effect)));
+    }
+    let repository = Repository(&args.linux);
+    let (good, bad) = (
+        repository.commit(&args.good).map_err(|e| e.context("--good"))?,
+        repository.commit(&args.bad).map_err(|e| e.context("--bad"))?,
+    );
+    let measure = Measure { runs: args.runs, min_effect_pct: args.min_effect };
+    let search = |meter: &mut dyn Meter| bisect(repository, &good, &bad, measure, meter);
+    if !args.command.is_empty() {
+        return of_command(&args, repository, search);
+    }
+    if let Some(option) = args.figures.given() {
+        return Err(Error::input(format!("{option} is for a command")).help("-- COMMAND"));
+    }
+    if args.build.is_some() && args.scx.is_none() {
+        return Err(Error::input("--build builds something that is not measured")
+            .help("-- COMMAND runs it; --scx names the sched_ext scheduler that it makes"));
     }
     let backend = match args.build {
         Some(_) if matches.value_source("backend") == Some(ValueSource::DefaultValue) => Backend::Code,
@@ -117,11 +169,6 @@ fn run(matches: &ArgMatches) -> Result<()> {
     args.keep.guest.check(backend)?;
     args.code.check(backend)?;
     common::machine(&args.machine, None).map_err(|e| e.context("--machine"))?;
-    let repository = Repository(&args.linux);
-    let (good, bad) = (
-        repository.commit(&args.good).map_err(|e| e.context("--good"))?,
-        repository.commit(&args.bad).map_err(|e| e.context("--bad"))?,
-    );
     // An unknown load or metric is reported before anything is built.
     trial::alone(&Variant::plain("/vmlinuz"), &args.machine, common::cpus())?
         .narrow(backend, &args.part())?;
@@ -137,16 +184,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
         out: args.keep.out.clone(),
         ..RunRequest::trial(backend)
     };
-    let (shown, report) = (Shown::new(args.keep.quiet), |step: &MeasuredCommit, left: usize| {
-        if !args.keep.quiet {
-            output::note(&format!(
-                "{} ({} left)",
-                words(step, args.metric.is_none()),
-                counted(left, "commit")
-            ));
-        }
-    });
-    let measure = Measure { runs: args.runs, min_effect_pct: args.min_effect };
+    let means = if args.metric.is_some() { Means::In(String::new()) } else { Means::Ends };
+    let shown = Shown::new(args.keep.quiet);
+    let report = |step: &MeasuredCommit, left: usize| args.note(step, left, &means);
     let found = match (&args.build, &args.metric) {
         (Some(build), metric) => {
             let question = SchedulerQuestion {
@@ -162,7 +202,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
                 options: common::run_options()?,
             };
             let mut commits = SchedulerCommits::of(repository, question, &shown, &report)?;
-            let found = bisect(repository, &good, &bad, measure, &mut commits);
+            let found = search(&mut commits);
             let ends = "whether the scheduler lasts (means 1: in all runs, 2: in none)";
             if metric.is_some() { found? } else { found.map_err(|e| e.context(ends))? }
         }
@@ -175,38 +215,86 @@ fn run(matches: &ArgMatches) -> Result<()> {
                 options: common::run_options()?,
             };
             let mut commits = CommitRuns::of(repository, question, &shown, &report)?;
-            bisect(repository, &good, &bad, measure, &mut commits)?
+            search(&mut commits)?
         }
     };
-    if args.keep.json {
-        return output::json_as("schedlab/bisection/1", &found);
-    }
-    output::result(|out| print(out, &found, &args))
-}
-
-/// The words for the mean of runs: without a metric, of those that the scheduler lasts or not.
-fn of_mean(mean: f64, by_end: bool) -> String {
-    match mean {
-        mean if !by_end => format!("mean {}", number::three(mean)),
-        LASTS => "lasts".to_owned(),
-        FAILS => "fails".to_owned(),
-        mean => format!("fails in {:.0} % of runs", 100.0 * (mean - LASTS) / (FAILS - LASTS)),
-    }
-}
-
-/// A measured commit; `by_end`: by how its runs end.
-fn words(step: &MeasuredCommit, by_end: bool) -> String {
-    let state = match step.side {
-        Some(Side::Old) => "old",
-        Some(Side::New) => "new",
-        None => "passed over",
+    let level = match backend {
+        Backend::Code => format!(
+            ", by the scheduler's code at level {}",
+            args.code.level()?.unwrap_or(level_of("bisect")).word()
+        ),
+        _ => String::new(),
     };
-    let figures = step.mean.map_or(String::new(), |mean| {
-        format!(", {} over {}", of_mean(mean, by_end), counted(step.runs, "run"))
-    });
-    let doubt = if step.side.is_some() && !step.settled { ", the nearer end" } else { "" };
-    let why = step.why.as_deref().map_or(String::new(), |w| format!(": {}", in_one_line(w)));
-    format!("{state}: {}{figures}{doubt}{why}", step.commit.words())
+    let what = args.metric.as_deref().unwrap_or("the scheduler's end");
+    let load = args.load.as_deref().unwrap_or_default();
+    args.show(&found, &means, &format!("{what} of {load} on {}{level}", args.machine))
+}
+
+/// Commits of anything, measured by a command.
+fn of_command(
+    args: &BisectArgs,
+    repository: Repository<'_>,
+    search: impl Fn(&mut dyn Meter) -> Result<Bisected>,
+) -> Result<()> {
+    args.keep.guest.check(Backend::Host)?;
+    let mut command = Template::run(args.command.clone()).spec;
+    args.figures.describe(&mut command)?;
+    let line = one_line(&command.argv);
+    let metric = match (&args.metric, command.metrics.as_slice()) {
+        (Some(metric), _) => metric.clone(),
+        (None, [one]) if one.take != Take::All => one.name.clone(),
+        (None, _) => ELAPSED.to_owned(),
+    };
+    let unit = match command.metrics.iter().find(|figure| figure.name == metric) {
+        Some(figure) => canonical(&figure.unit).0.to_owned(),
+        None => Metric::find(&metric).map_err(|e| e.context("--metric"))?.unit,
+    };
+    let question =
+        CommandQuestion { build: args.build.clone().unwrap_or_default(), command, metric: metric.clone() };
+    let (shown, means) = (Shown::new(args.keep.quiet), Means::In(unit));
+    let report = |step: &MeasuredCommit, left: usize| args.note(step, left, &means);
+    let mut commits = CommandCommits::of(repository, question, &shown, &report)?;
+    let found = search(&mut commits);
+    // An interrupted bisection finds its builds again.
+    if found.as_ref().err().is_none_or(|e| e.kind() != ErrorKind::CheckFailed) {
+        commits.clear()?;
+    }
+    args.show(&found?, &means, &format!("{metric} of {line} on the running kernel"))
+}
+
+/// What means of runs are.
+enum Means {
+    /// The metric, in that unit.
+    In(String),
+    /// Whether the scheduler lasts.
+    Ends,
+}
+
+impl Means {
+    fn words(&self, mean: f64) -> String {
+        match self {
+            Means::In(unit) if unit.is_empty() => number::three(mean),
+            Means::In(unit) => number::value(mean, unit),
+            Means::Ends if mean == LASTS => "lasts".to_owned(),
+            Means::Ends if mean == FAILS => "fails".to_owned(),
+            Means::Ends => format!("fails in {:.0} % of runs", 100.0 * (mean - LASTS) / (FAILS - LASTS)),
+        }
+    }
+    /// A measured commit.
+    fn step(&self, step: &MeasuredCommit) -> String {
+        let state = match step.side {
+            Some(Side::Old) => "old",
+            Some(Side::New) => "new",
+            None => "passed over",
+        };
+        let of = if let Means::In(_) = self { "mean " } else { "" };
+        let figures = step.mean.map_or(String::new(), |mean| {
+            format!(", {of}{} over {}", self.words(mean), counted(step.runs, "run"))
+        });
+        let doubt = if step.side.is_some() && !step.settled { ", the nearer end" } else { "" };
+        let why = step.why.as_deref().map_or(String::new(), |w| format!(": {}", in_one_line(w)));
+        format!("{state}: {}{figures}{doubt}{why}", step.commit.words())
+    }
 }
 
 /// The failed step and the compiler's first error; of other output the first line.
@@ -217,33 +305,6 @@ fn in_one_line(why: &str) -> String {
     match rest.iter().find(|l| l.contains("error:")).or(rest.first()) {
         Some(detail) => format!("{first} {detail}"),
         None => first.to_owned(),
-    }
-}
-
-fn print(out: &mut dyn std::io::Write, found: &Bisected, args: &BisectArgs) -> std::io::Result<()> {
-    let by_end = args.metric.is_none();
-    let [good, bad] =
-        [found.good, found.bad].map(|mean| if by_end { of_mean(mean, true) } else { number::three(mean) });
-    let what = args.metric.as_deref().unwrap_or("the scheduler's end");
-    let on = Path::new(&args.machine).display();
-    let level = match args.code.level() {
-        _ if args.backend != Backend::Code && args.build.is_none() => String::new(),
-        level => format!(
-            ", by the scheduler's code at level {}",
-            level.ok().flatten().unwrap_or(level_of("bisect")).word()
-        ),
-    };
-    writeln!(out, "{what} of {} on {on}{level}: {good} before, {bad} after\n", args.load)?;
-    found.steps.iter().try_for_each(|step| writeln!(out, "  {}", words(step, by_end)))?;
-    match found.first.as_slice() {
-        [one] => writeln!(out, "\nThe first new commit is {}", one.words()),
-        many => {
-            writeln!(
-                out,
-                "\nThe first new commit is one of these; those before the last can't be measured:"
-            )?;
-            many.iter().try_for_each(|c| writeln!(out, "  {}", c.words()))
-        }
     }
 }
 

@@ -101,8 +101,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let events = Events::of(&one, &record)?.clocked(&common::SIMULATED);
     let mut events = events.moved_to(args.window.window()?)?;
     let there = recorded_machine(&record, &mut events)?;
-    let recorded = recorded_kernel(&args, &record, events.cast())?;
-    let recording = read(&args, &mut events, &there)?;
+    let by_code = backend == Backend::Code;
+    let recorded = recorded_kernel(args.as_kernel.as_deref(), by_code, &record, events.cast())?;
+    let recording = read(args.quiet, &mut events, &there)?;
     let machine = Arc::new(machine(&args, there)?);
     write_files(&args, &recording)?;
     let kernels: Vec<Variant> = std::iter::once(recorded).chain(under).collect();
@@ -131,15 +132,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// The kernels of a replay on its machine.
-struct Replaying {
+pub(super) struct Replaying {
     machine: Arc<Machine>,
-    variants: Vec<Variant>,
+    pub(super) variants: Vec<Variant>,
     /// Their images, where the kernel's own code replays.
     images: Option<Vec<CodeImage>>,
 }
 
 impl Replaying {
-    fn of(
+    pub(super) fn of(
         backend: Backend,
         variants: Vec<Variant>,
         machine: &Arc<Machine>,
@@ -150,7 +151,7 @@ impl Replaying {
             (backend == Backend::Code).then(|| code::images_of(&all, Path::new(""), &Shown::new(quiet)));
         Ok(Replaying { machine: machine.clone(), images: images.transpose()?, variants })
     }
-    fn cell(&self, at: usize, spec: Spec) -> Result<Cell> {
+    pub(super) fn cell(&self, at: usize, spec: Spec) -> Result<Cell> {
         let (variant, load) = (self.variants[at].clone(), "replay".to_owned());
         match &self.images {
             Some(images) => Cell::of_code(&self.machine, images[at].clone(), variant, spec, load),
@@ -159,7 +160,7 @@ impl Replaying {
     }
 }
 
-fn interrupted(what: &str) -> Error {
+pub(super) fn interrupted(what: &str) -> Error {
     Error::new(ErrorKind::CheckFailed, format!("interrupted: {what}"))
 }
 
@@ -205,7 +206,7 @@ fn machine(args: &ReplayArgs, recorded: Machine) -> Result<Machine> {
 }
 
 /// The machine that was recorded.
-fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine> {
+pub(super) fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine> {
     match &record.guest {
         // A recording shows which CPUs exist, but not how they are connected.
         _ if record.machine.topology.nr_cpus() == 0 => {
@@ -242,15 +243,19 @@ impl Sink for Used {
 }
 
 /// The variant that stands for the recorded kernel.
-fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Variant> {
+pub(super) fn recorded_kernel(
+    as_kernel: Option<&str>,
+    by_code: bool,
+    record: &Record,
+    cast: &Cast,
+) -> Result<Variant> {
     let name = "as recorded".to_owned();
-    if let Some(kernel) = &args.as_kernel {
+    if let Some(kernel) = as_kernel {
         return Ok(Variant {
             name,
             ..variant_words::in_short(kernel).map_err(|e| e.context("--as-kernel"))?
         });
     }
-    let by_code = args.by == Backend::Code;
     if record.backend == if by_code { Backend::Code } else { Backend::Sim } {
         return Ok(Variant { name, ..record.variant.clone() });
     }
@@ -272,8 +277,8 @@ fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Va
 }
 
 /// Reads the recorded events.
-fn read(args: &ReplayArgs, events: &mut Events<'_>, machine: &Machine) -> Result<Recording> {
-    let bar = Bar::steps(args.quiet);
+pub(super) fn read(quiet: bool, events: &mut Events<'_>, machine: &Machine) -> Result<Recording> {
+    let bar = Bar::steps(quiet);
     bar.say("reading the recording".to_owned());
     let recording = fit::read(events, machine, interrupt::stop_flag()?);
     drop(bar);

@@ -1,5 +1,6 @@
 //! `schedlab tune`: which scheduler settings are best for a command or a workload.
 
+use super::tune_replay;
 use crate::cli::Entry;
 use crate::code_options::CodeOptions;
 use crate::fault::shell;
@@ -9,11 +10,15 @@ use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Ns, Result, Version, each_once, temp};
 use schedlab_compare::tuned::Tuned;
+use schedlab_guest::shape;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::ask::experiment::{self, Experiment, Part, write::quoted};
 use schedlab_lab::ask::here;
-use schedlab_lab::search::tune::{AXES, Form, Ground, Tune, profile, with, words};
+use schedlab_lab::search::tune::{AXES, Cpus, Form, Ground, Tune, profile, with, words};
 use schedlab_lab::{Backend, Lab, Options, RunRequest};
+use schedlab_machine::Machine;
+use schedlab_machine::sysfs::HOST;
+use schedlab_workload::command::ELAPSED;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,8 +27,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const ENTRY: Entry = Entry { command, run };
 
 /// The baseline of a command.
-const DEFAULT: &str = "default";
-const ELAPSED: &str = "command.elapsed";
+pub const DEFAULT: &str = "default";
 /// Programs of sched_ext schedulers have names that begin with this.
 const SCHEDULER: &str = "scx_";
 
@@ -49,6 +53,10 @@ struct TuneArgs {
     /// between; may be given more than once. Without --axis only these are tried
     #[arg(long = "try", value_name = "CHANGE[,...]")]
     tried: Vec<String>,
+    /// A recorded run of the workload: its replay on this machine decides first which settings run under the workload.
+    /// Written code:RUN, by the kernel's own code (--kernel)
+    #[arg(long, value_name = "[code:]RUN")]
+    prune: Option<String>,
     /// Runs of each setting in the first round; later rounds have twice as many each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     runs: u64,
@@ -121,25 +129,43 @@ fn run(matches: &ArgMatches) -> Result<()> {
         named if named.len() <= 2 => each_once(named),
         _ => return Err(Error::input("two metrics at most").help("give --metric once or twice")),
     };
-    if let Some(kernel) = args.kernel.first().filter(|_| !matches!(backend, Backend::Vm | Backend::Code)) {
+    let by_code = args.prune.as_ref().is_some_and(|text| tune_replay::parts(text).0 == Backend::Code);
+    let takes_kernels = by_code || matches!(backend, Backend::Vm | Backend::Code);
+    if let Some(kernel) = args.kernel.first().filter(|_| !takes_kernels) {
         let text = format!(
             "--kernel {kernel} names a real kernel, and backend {backend} runs the experiment's variants"
         );
         return Err(Error::input(text).help("add --backend vm or --backend code"));
     }
     args.write.iter().try_for_each(|(_, file)| temp::check_place(file))?;
-    let words = tried(&args, &experiment, backend)?;
+    let cpus = cpus(&experiment, backend)?;
+    let words = tried(&args, &experiment, (backend, cpus.as_ref()))?;
     let backends = common::backends(None)?;
     let shown = Shown::new(args.quiet);
-    let tune = Tune {
-        lab: Lab::here(&backends, &shown),
+    let limit = args.budget.map(|time| Duration::from_nanos(time.0));
+    let (lab, first) = (Lab::here(&backends, &shown), args.runs);
+    let mut tune = Tune {
+        lab,
         request: request(&args, backend)?,
         experiment,
         words,
+        cpus,
         metrics,
-        first: args.runs,
-        limit: args.budget.map(|time| Duration::from_nanos(time.0)),
+        first,
+        limit,
+        replay: None,
     };
+    if let Some(text) = &args.prune {
+        let (backend, run) = tune_replay::parts(text);
+        let experiment = tune_replay::of(run, backend, args.kernel.first(), &args.out)?;
+        let cpus = self::cpus(&experiment, backend)?;
+        let request = RunRequest { backend, kernel: Vec::new(), trial: false, ..tune.request.clone() };
+        let metrics = experiment.metrics.clone();
+        let words = Vec::new();
+        let replay = Tune { lab, request, experiment, words, cpus, metrics, first, limit, replay: None };
+        tune.replay = Some(Box::new(replay));
+    }
+    let tune = tune;
     let again = |e: Error| match (&args.file, tune.request.wanted.seed) {
         (None, Some(seed)) if args.seed.is_none() => e.context(format!("with --seed {seed}")),
         _ => e,
@@ -151,7 +177,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         common::warn(&tuned.warnings);
         output::result(|out| schedlab_report::tuned::text(&tuned, args.all, out))?;
     }
-    keep(&args, &tune.experiment, &tuned)
+    keep(&args, &tune, &tuned)
 }
 
 fn request(args: &TuneArgs, backend: Backend) -> Result<RunRequest> {
@@ -162,7 +188,7 @@ fn request(args: &TuneArgs, backend: Backend) -> Result<RunRequest> {
         backend,
         part: Part::default(),
         wanted: Options { seed, ..Options::default() },
-        kernel: each_once(&args.kernel),
+        kernel: if backend == Backend::Host { Vec::new() } else { each_once(&args.kernel) },
         guest: args.guest.setup()?,
         level: args.code.level()?,
         jobs: args.jobs,
@@ -189,8 +215,33 @@ fn of_command(argv: &[String]) -> Result<Experiment> {
     experiment::parse(Path::new("tune.toml"), &text, here::cpus())
 }
 
+/// The CPUs of the machine that runs the experiment; `None`: it has several that differ.
+fn cpus(experiment: &Experiment, backend: Backend) -> Result<Option<Cpus>> {
+    if backend == Backend::Host {
+        let allowed =
+            schedlab_native::affinity().map_err(|e| Error::machine(format!("this process's CPUs: {e}")))?;
+        return Ok(Some(Cpus::within(Machine::load(HOST)?.topology, &allowed)));
+    }
+    let part = match backend {
+        Backend::Vm => experiment.vm.as_deref().unwrap_or(experiment),
+        Backend::Code => experiment.code.as_deref().unwrap_or(experiment),
+        Backend::Sim | Backend::Host => experiment,
+    };
+    let mut all = Vec::new();
+    for machine in &part.machines {
+        let built = if backend == Backend::Vm { shape::as_built(machine)? } else { machine.clone() };
+        all.push(built.topology);
+    }
+    let first = all.first().filter(|first| all.iter().all(|other| other == *first));
+    Ok(first.cloned().map(Cpus::all))
+}
+
 /// The words of all settings that are tried.
-fn tried(args: &TuneArgs, experiment: &Experiment, backend: Backend) -> Result<Vec<String>> {
+fn tried(
+    args: &TuneArgs,
+    experiment: &Experiment,
+    (backend, cpus): (Backend, Option<&Cpus>),
+) -> Result<Vec<String>> {
     if !args.tried.is_empty() && args.axis.is_empty() {
         return Ok(args.tried.clone());
     }
@@ -203,7 +254,7 @@ fn tried(args: &TuneArgs, experiment: &Experiment, backend: Backend) -> Result<V
             .help("name them: --try slice=1ms --try NO_PLACE_LAG"));
     };
     let schedulers = if backend == Backend::Sim { Vec::new() } else { installed() };
-    let mut all = words(&args.axis, &Ground { version, schedulers: &schedulers })?;
+    let mut all = words(&args.axis, &Ground { version, schedulers: &schedulers, cpus })?;
     all.extend(args.tried.iter().cloned());
     Ok(all)
 }
@@ -222,15 +273,16 @@ fn installed() -> Vec<String> {
 }
 
 /// Writes the winner in the forms that were asked for.
-fn keep(args: &TuneArgs, experiment: &Experiment, tuned: &Tuned) -> Result<()> {
+fn keep(args: &TuneArgs, tune: &Tune<'_>, tuned: &Tuned) -> Result<()> {
     let Some(winner) = &tuned.winner else {
         if !args.write.is_empty() {
             output::note("nothing is written: nothing beats the default");
         }
         return Ok(());
     };
+    let experiment = &tune.experiment;
     let base = experiment.variants.iter().find(|v| v.name == experiment.baseline);
-    let variant = with(base.ok_or_else(|| Error::internal("no baseline"))?, winner)?;
+    let variant = with(base.ok_or_else(|| Error::internal("no baseline"))?, winner, tune.cpus.as_ref())?;
     let about = format!(
         "schedlab tune: {winner} is better than {} by {}",
         tuned.default,

@@ -1,6 +1,6 @@
 //! `schedlab validate`: compares the simulator with real kernels, case by case.
 
-use super::{validate_changes, validate_facts, validate_rules};
+use super::{validate_changes, validate_facts, validate_limits, validate_rules};
 use crate::cli::Entry;
 use crate::cluster::ClusterOptions;
 use crate::code_options::CodeOptions;
@@ -40,11 +40,15 @@ pub(super) struct ValidateArgs {
     pub(super) case: Vec<String>,
     /// Only cases with this backend for the real kernel: host (the running kernel) or vm (a kernel in a guest)
     #[arg(long, value_name = "BACKEND", value_parser = output::word(Real::backend_of))]
-    backend: Option<Backend>,
+    pub(super) backend: Option<Backend>,
     /// Cases of switched mechanisms instead: whether a switch moves a real kernel, in guests, as it moves the
     /// simulation
     #[arg(long, conflicts_with_all = ["draw", "write", "backend"])]
     changes: bool,
+    /// Cases of CPU limits instead: whether each limit changes a real kernel's p99 as it changes the simulation's, in
+    /// sign and in size
+    #[arg(long, conflicts_with_all = ["changes", "rules", "facts", "draw", "write", "scx"])]
+    limits: bool,
     /// Single decisions instead of runs: our rules and the kernel's own code are asked about the same drawn states
     #[arg(long, conflicts_with_all = ["changes", "draw", "write", "backend", "files", "case", "list", "runs", "judged", "level"])]
     rules: bool,
@@ -54,8 +58,9 @@ pub(super) struct ValidateArgs {
     /// Only this function of --rules; may be given more than once
     #[arg(long, value_name = "NAME", requires = "rules")]
     pub(super) function: Vec<String>,
-    /// Kernel of --rules, a series or the folder of a tree; may be given more than once [default: 6.1, 6.12 and 7.3]
-    #[arg(long, value_name = "KERNEL", requires = "rules")]
+    /// Kernel of --rules, a series or the folder of a tree [default: 6.1, 6.12 and 7.3]; or of --limits, a profile
+    /// (v7.3) [default: that of the case]. May be given more than once
+    #[arg(long, value_name = "KERNEL")]
     pub(super) kernel: Vec<String>,
     /// States that --rules draws for each function and kernel
     #[arg(long, value_name = "N", requires = "rules", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
@@ -89,7 +94,7 @@ pub(super) struct ValidateArgs {
     /// A result of --format stored, whose real side is taken: only the simulated side is run, and no guest is needed.
     /// Of drawn cases those that it has are judged
     #[arg(long, value_name = "FILE", conflicts_with_all = ["changes", "rules", "facts", "runs"])]
-    real: Option<PathBuf>,
+    pub(super) real: Option<PathBuf>,
     /// Simulations side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(super) jobs: Option<u64>,
@@ -173,6 +178,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     if args.seed.is_some() && args.draw.is_none() && !args.rules {
         return Err(Error::input("--seed is for what is drawn").help("add --draw N or --rules"));
+    }
+    if !args.kernel.is_empty() && !args.rules && !args.limits {
+        return Err(Error::input("--kernel is for --rules and --limits").help("a case names its own kernel"));
+    }
+    if args.limits {
+        return validate_limits::run(&args, form);
     }
     if args.rules {
         return validate_rules::run(&args, form);

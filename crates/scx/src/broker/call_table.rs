@@ -354,7 +354,7 @@ const OLDER: &[Row] = &[];
 /// Names of calls that no row has, for the record. Others are named by their number.
 const OTHERS: &[(i64, &str)] = calls![SYS_acct SYS_add_key SYS_adjtimex SYS_capget SYS_capset SYS_chroot
     SYS_clock_adjtime SYS_clock_settime SYS_delete_module SYS_fanotify_init SYS_fanotify_mark SYS_fchdir SYS_fchmod
-    SYS_fchmodat2 SYS_fchown SYS_fgetxattr SYS_finit_module SYS_flistxattr SYS_fremovexattr SYS_fsconfig SYS_fsetxattr
+    SYS_fchown SYS_fgetxattr SYS_finit_module SYS_flistxattr SYS_fremovexattr SYS_fsconfig SYS_fsetxattr
     SYS_fsmount SYS_fsopen SYS_fspick SYS_fstatfs SYS_futex_waitv SYS_get_mempolicy SYS_get_robust_list
     SYS_getresgid SYS_getresuid SYS_getxattr SYS_init_module
     SYS_io_cancel SYS_io_destroy SYS_io_getevents SYS_io_setup SYS_io_submit SYS_io_uring_enter
@@ -375,9 +375,9 @@ const OTHERS: &[(i64, &str)] = calls![SYS_acct SYS_add_key SYS_adjtimex SYS_capg
     SYS_sync_file_range SYS_syncfs SYS_syslog SYS_tee SYS_timer_create SYS_timer_delete SYS_timer_getoverrun
     SYS_timer_gettime SYS_timer_settime SYS_umount2 SYS_unshare SYS_userfaultfd SYS_vhangup SYS_vmsplice];
 
-/// The same of older names.
+/// The same of names that newer architectures, or libc for them, lack.
 #[cfg(target_arch = "x86_64")]
-const OLDER_OTHERS: &[(i64, &str)] = calls![SYS_fork SYS_futimesat SYS_getdents SYS_get_thread_area
+const OLDER_OTHERS: &[(i64, &str)] = calls![SYS_fchmodat2 SYS_fork SYS_futimesat SYS_getdents SYS_get_thread_area
     SYS_ioperm SYS_iopl SYS_modify_ldt SYS_set_thread_area SYS_sysfs SYS_uselib SYS_ustat SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_OTHERS: &[(i64, &str)] = &[];

@@ -48,6 +48,8 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub enum Flags {
     At(usize),
+    /// Of older calls, which other architectures lack.
+    #[cfg(target_arch = "x86_64")]
     Are(i32),
 }
 
@@ -148,6 +150,7 @@ impl<'a> Files<'a> {
             Kind::Stat(folder, path, result, flags) => {
                 let flags = match flags {
                     Flags::At(at) => call.arguments[at] as i32,
+                    #[cfg(target_arch = "x86_64")]
                     Flags::Are(flags) => flags,
                 };
                 let got = self.stat(call, (folder, path), flags)?;

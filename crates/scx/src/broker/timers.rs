@@ -8,7 +8,7 @@ use super::errno::Errno;
 use super::memory::Memory;
 use super::notify::{Call, Reply, poll};
 use super::process::{self, Process};
-use super::time::{Clock, SECOND_NS, pair, span};
+use super::time::{Clock, pair, span};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -174,6 +174,7 @@ impl Timers {
     /// The result is what was left of the last one, in whole seconds and at least one.
     #[cfg(target_arch = "x86_64")]
     fn alarm_in(&mut self, clock: Clock, seconds: u32) -> Reply {
+        use super::time::SECOND_NS;
         let left = self.alarm.left_ns(clock.now_ns);
         let at_ns = (seconds > 0).then(|| clock.now_ns.saturating_add(u64::from(seconds) * SECOND_NS));
         self.alarm = Timer { at_ns, period_ns: 0 };

@@ -14,7 +14,8 @@
 //!
 //! The days are read twice: as they are, and with wild days drawn nearer ([`tame`]). Each reading has a part of alpha.
 //!
-//! After a change the history begins anew at its first day.
+//! After a change the history begins anew at its first day. A change is thought of for two years ([`IN_SIGHT`]):
+//! weights that are dropped only lower the evidence, and the work of a day does not grow with the history.
 
 mod noise;
 #[cfg(test)]
@@ -27,13 +28,17 @@ use crate::effect::ALPHA;
 use crate::intervals::TEstimate;
 use crate::rank::mann_whitney_p;
 use noise::{DRIFTING, Filter, STABLE};
+use std::ops::Range;
 
 /// Variances of a change's size in multiples of a day's noise.
 const SIZES: [f64; 3] = [1.0, 9.0, 81.0];
 /// Variances of a slope in a day.
 const SLOPES: [f64; 3] = [1e-4, 1e-3, 1e-2];
-/// Against drifts a day counts as much as its week: a walk that looks like a step does so for all days near it.
-const WEEK: f64 = 7.0;
+/// Against drifts a day counts as much as its fortnight: a walk that looks like a step does so for all days near it.
+const FORTNIGHT: f64 = 14.0;
+/// The weights of days that have nothing to do with each other, of days that fade away, and of walks, before a change
+/// is looked for under them: the plainest has the most. Any weights keep the chance of a false alarm.
+const PLAINEST: [f64; 3] = [0.5, 0.25, 0.25];
 /// The ranks of the days before and after a change must differ at this level: single wild days are not a change.
 const RANKS: f64 = 1e-3;
 /// Fewest days with which ranks can ([`RANKS`]): 7 before and 7 after.
@@ -49,6 +54,8 @@ const QUARTER: f64 = 4.0;
 /// The part of the chance of a false alarm that the reading of the days as they are has: what only that reading shows
 /// is large, with evidence to spare.
 const PLAIN: f64 = 0.1;
+/// Years for which a change is thought of.
+const IN_SIGHT: f64 = 2.0;
 const NONE: f64 = f64::NEG_INFINITY;
 
 /// A day, or another unit of a history.
@@ -145,16 +152,26 @@ struct Stretch {
 }
 
 fn stretch(days: &[Day], rules: Rules) -> Stretch {
-    let (mut tamed, mut plain) = (filters(), filters());
+    let mut tamed = filters(0..usize::MAX);
+    // Until a day is wild both readings are the same.
+    let mut plain: Option<Vec<Filter>> = None;
     let (beyond, floor) = (-libm::log(rules.alpha), rules.floor());
     let mut found = Stretch { step: None, drift: None };
-    let (mut year, mut were_wild) = (0.0, false);
+    let (mut years, mut first) = (0.0, 0);
     for (t, day) in days.iter().enumerate() {
         let near = tame(days, t, rules);
-        were_wild |= near != day.value;
-        push(&mut tamed, near - days[0].value);
-        push(&mut plain, day.value - days[0].value);
-        year += day.year;
+        if near != day.value && plain.is_none() {
+            plain = Some(tamed.clone());
+        }
+        years += day.year;
+        while years > IN_SIGHT {
+            years -= days[first].year;
+            first += 1;
+        }
+        push(&mut tamed, near - days[0].value, first);
+        if let Some(plain) = &mut plain {
+            push(plain, day.value - days[0].value, first);
+        }
         if t + 1 < FEWEST_DAYS {
             continue;
         }
@@ -164,9 +181,9 @@ fn stretch(days: &[Day], rules: Rules) -> Stretch {
         }
         // Either reading of the days may show a change. Each has its part of the chance of a false alarm.
         let shown = |filters: &[Filter], look: &Look, part: f64| {
-            change_seen(filters, look, &days[..=t], [beyond - libm::log(part), floor, year])
+            change_seen(filters, look, &days[..=t], [beyond - libm::log(part), floor])
         };
-        let as_they_are = || if were_wild { shown(&plain, &Look::of(&plain, floor), PLAIN) } else { None };
+        let as_they_are = || plain.as_ref().and_then(|p| shown(p, &Look::of(p, floor), PLAIN));
         if let Some(at) = shown(&tamed, &look, 1.0 - PLAIN).or_else(as_they_are) {
             found.step = Some((at, t));
             return found;
@@ -175,23 +192,23 @@ fn stretch(days: &[Day], rules: Rules) -> Stretch {
     found
 }
 
-fn push(filters: &mut [Filter], value: f64) {
-    filters.iter_mut().for_each(|f| f.push(value));
+/// Takes a day, and thinks no more of changes before day `first`.
+fn push(filters: &mut [Filter], value: f64, first: usize) {
+    for filter in filters {
+        filter.push(value);
+        filter.forget_before(first);
+    }
 }
 
 /// The first day after a change, if one reading of the days shows it with the evidence `need`.
-fn change_seen(
-    filters: &[Filter],
-    look: &Look,
-    days: &[Day],
-    [need, floor, year]: [f64; 3],
-) -> Option<usize> {
-    if look.most(filters, days.len() - 2, floor) + libm::log(year) < need {
+fn change_seen(filters: &[Filter], look: &Look, days: &[Day], [need, floor]: [f64; 2]) -> Option<usize> {
+    let shows = |sum: f64| sum - look.stable >= need && sum - look.moving + libm::log(FORTNIGHT) >= need;
+    if !shows(look.most(filters, days, floor)) {
         return None;
     }
     let by_day = look.steps(filters, days, floor);
     let sum = by_day.iter().copied().fold(NONE, log_sum);
-    if sum - look.stable < need || sum - look.moving + libm::log(WEEK) < need {
+    if !shows(sum) {
         return None;
     }
     let at = likeliest(&by_day);
@@ -231,8 +248,19 @@ fn band(days: &[Day], rules: Rules) -> Option<[f64; 2]> {
     Some([middle - most, middle + most])
 }
 
-fn filters() -> Vec<Filter> {
-    STABLE.iter().chain(&DRIFTING).map(|kind| Filter::new(*kind)).collect()
+/// A filter for each kind of noise, which think of a change at these days.
+fn filters(thought_of: Range<usize>) -> Vec<Filter> {
+    STABLE.iter().chain(&DRIFTING).map(|kind| Filter::new(*kind, thought_of.clone())).collect()
+}
+
+/// The weight of a filter's kind of noise.
+fn weight(kind: usize) -> f64 {
+    let [plain, fading, walks] = PLAINEST;
+    match kind {
+        0 => plain,
+        _ if kind < STABLE.len() => fading / (STABLE.len() - 1) as f64,
+        _ => walks / DRIFTING.len() as f64,
+    }
 }
 
 /// Logarithms of the likelihoods of the days so far.
@@ -261,18 +289,20 @@ impl Look {
         let moving = &self.still[STABLE.len()..];
         moving.iter().copied().fold(self.slope, log_sum) - libm::log(moving.len() as f64 + 1.0) - self.stable
     }
-    /// More evidence than this against what stays no change up to day `last` has, were it certain.
-    fn most(&self, filters: &[Filter], last: usize, floor: f64) -> f64 {
-        let each = filters.iter().zip(&self.still).map(|(f, still)| still + f.most(last, floor));
-        each.fold(NONE, log_sum) - libm::log(filters.len() as f64) - self.stable
+    /// More than the likelihoods of [`Look::steps`] together.
+    fn most(&self, filters: &[Filter], days: &[Day], floor: f64) -> f64 {
+        let each = filters.iter().zip(&self.still).enumerate();
+        let each = each.map(|(kind, (f, still))| still + f.most(days, floor) + libm::log(weight(kind)));
+        each.fold(NONE, log_sum)
     }
     /// The likelihood of a change at each day, with the day's weight. A change has two days or more after it.
     fn steps(&self, filters: &[Filter], days: &[Day], floor: f64) -> Vec<f64> {
         let mut all = vec![NONE; days.len()];
-        let parts = (SIZES.len() * filters.len()) as f64;
-        for (at, sum) in all.iter_mut().enumerate().take(days.len() - 1).skip(1) {
-            let weight = libm::log(days[at].year / parts);
-            for (filter, still) in filters.iter().zip(&self.still) {
+        let weights: Vec<f64> = (0..filters.len()).map(weight).collect();
+        let Range { start, end } = filters[0].steps();
+        for (at, sum) in all.iter_mut().enumerate().take(end.min(days.len() - 1)).skip(start) {
+            for ((filter, still), weight) in filters.iter().zip(&self.still).zip(&weights) {
+                let weight = libm::log(days[at].year * weight / SIZES.len() as f64);
                 for g in SIZES {
                     *sum = log_sum(*sum, still + filter.step(at, g, floor) + weight);
                 }
@@ -289,12 +319,12 @@ fn likeliest(by_day: &[f64]) -> usize {
 /// Day and size of the one change in these days, near day `about`.
 fn measured(days: &[Day], about: usize, rules: Rules) -> Option<Step> {
     let floor = rules.floor();
-    let filtered = |value: &dyn Fn(usize) -> f64| {
-        let mut filters = filters();
-        (0..days.len()).for_each(|t| push(&mut filters, value(t) - days[0].value));
+    let filtered = |value: &dyn Fn(usize) -> f64, thought_of: Range<usize>| {
+        let mut filters = filters(thought_of);
+        (0..days.len()).for_each(|t| push(&mut filters, value(t) - days[0].value, 0));
         filters
     };
-    let tamed = filtered(&|t| tame_between(days, t, rules));
+    let tamed = filtered(&|t| tame_between(days, t, rules), around(days, about));
     let by_day = Look::of(&tamed, floor).steps(&tamed, days, floor);
     if by_day.iter().all(|v| *v == NONE) {
         return None;
@@ -303,10 +333,23 @@ fn measured(days: &[Day], about: usize, rules: Rules) -> Option<Step> {
     // With a further change that is not yet beyond chance the likeliest day may be that one's.
     let at = if at.abs_diff(about) * 4 > days.len() { about } else { at };
     // Its size is that of the days as they were.
-    let filters = filtered(&|t| days[t].value);
+    let filters = filtered(&|t| days[t].value, at..at + 1);
     let fit = |f: &&Filter| f.still(floor) + SIZES.iter().map(|g| f.step(at, *g, floor)).fold(NONE, log_sum);
     let size = filters.iter().max_by(|a, b| fit(a).total_cmp(&fit(b)))?.size(at, floor);
     Some(Step { at, range: likely(&by_day, at), seen: at, size })
+}
+
+/// The days in sight of a day, before it and after it.
+fn around(days: &[Day], about: usize) -> Range<usize> {
+    let count = |all: &mut dyn Iterator<Item = &Day>| {
+        let mut years = 0.0;
+        let in_sight = |day: &&Day| {
+            years += day.year;
+            years <= IN_SIGHT
+        };
+        all.take_while(in_sight).count()
+    };
+    about - count(&mut days[..about].iter().rev())..about + 1 + count(&mut days[about + 1..].iter())
 }
 
 /// The days around `at` that hold 95 % of the evidence.

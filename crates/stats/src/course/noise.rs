@@ -5,9 +5,18 @@
 //! independent ones; level, step and slope go through the same filter. The level and the size of the noise are unknown:
 //! they are integrated out over the priors of a location and scale family, so that neither unit nor spread matters.
 
+use super::{Day, SIZES};
 use crate::intervals::TEstimate;
 use crate::special::root;
-use libm::log;
+use libm::{exp, log, log1p};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Shares of the squares are put together in bins: eight for each power of two, from this share on.
+const SMALL: f64 = 1.0 / (1 << 20) as f64;
+const BINS: usize = 20 * 8;
+/// The bits of a number that do not tell its bin.
+const WITHIN: u32 = f64::MANTISSA_DIGITS - 1 - 3;
 
 /// A kind of noise; its own part has variance 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,12 +87,16 @@ pub(super) struct Filter {
     one: Track,
     day: Track,
     slope: Track,
-    /// A step for each day that may be the first after a change.
-    steps: Vec<Track>,
+    /// The days at which a change is thought of; the first of those that are still.
+    thought_of: Range<usize>,
+    first: usize,
+    /// A step for each of these days.
+    steps: VecDeque<Track>,
 }
 
 impl Filter {
-    pub fn new(noise: Noise) -> Filter {
+    /// A filter that thinks of a change at these days. At the first day of all there is none.
+    pub fn new(noise: Noise, thought_of: Range<usize>) -> Filter {
         let keeps2 = noise.keeps * noise.keeps;
         let unsure = if keeps2 < 1.0 { noise.adds / (1.0 - keeps2) } else { 0.0 };
         let empty = Track::default();
@@ -95,19 +108,33 @@ impl Filter {
             one: empty,
             day: empty,
             slope: empty,
-            steps: Vec::new(),
+            first: thought_of.start.max(1),
+            thought_of,
+            steps: VecDeque::new(),
         }
     }
 
-    /// Takes the next day. A change is thought of at each day but the first.
+    /// The days at which a change is thought of.
+    pub fn steps(&self) -> Range<usize> {
+        self.first..self.first + self.steps.len()
+    }
+
+    /// Thinks no more of changes before a day.
+    pub fn forget_before(&mut self, day: usize) {
+        while self.first < day && self.steps.pop_front().is_some() {
+            self.first += 1;
+        }
+    }
+
+    /// Takes the next day.
     pub fn push(&mut self, value: f64) {
         let variance = self.unsure + 1.0;
         let weight = self.unsure / variance;
         let gain = Gain { keeps: self.noise.keeps, weight, scale: 1.0 / libm::sqrt(variance) };
         self.unsure = self.noise.keeps * self.noise.keeps * self.unsure * (1.0 - weight) + self.noise.adds;
         self.log_variance += log(variance);
-        if self.days > 0 {
-            self.steps.push(Track::default());
+        if self.days > 0 && self.thought_of.contains(&self.days) {
+            self.steps.push_back(Track::default());
         }
         let one = self.one.next(1.0, gain);
         let day = self.day.next(value, gain);
@@ -135,21 +162,29 @@ impl Filter {
 
     /// By how much a step at day `at` raises that, if its size in multiples of the noise has variance `g`.
     pub fn step(&self, at: usize, g: f64, floor: f64) -> f64 {
-        self.raised(&self.steps[at - 1], g, floor)
+        self.raised(&self.steps[at - self.first], g, floor)
     }
 
-    /// The most that a step of any size could raise it, at any day up to `last`.
-    pub fn most(&self, last: usize, floor: f64) -> f64 {
+    /// More than the steps at all days but the last raise it by together, with their days' weights. It takes a fraction
+    /// of the time of [`Filter::step`].
+    pub fn most(&self, days: &[Day], floor: f64) -> f64 {
+        let [smallest, .., largest] = SIZES;
         let rest = self.squares(floor);
-        let share = |x: &Track| {
-            let (own, with) = self.beside_the_level(x);
-            if own > 0.0 { with * with / (own * rest) } else { 0.0 }
-        };
-        let best = self.steps[..last].iter().map(share).fold(0.0, f64::max);
-        -(self.days as f64 - 1.0) / 2.0 * libm::log1p(-best.min(1.0 - 1e-15))
+        let lowest = SMALL.to_bits() >> WITHIN;
+        let mut bins = [0.0; BINS];
+        for (step, day) in self.steps.iter().zip(&days[self.first..days.len() - 1]) {
+            let (own, with) = self.beside_the_level(step);
+            let share = largest * with * with / ((1.0 + largest * own) * rest);
+            let bin = (share.to_bits() >> WITHIN).saturating_sub(lowest);
+            bins[BINS.min(bin as usize + 1) - 1] += day.year / (1.0 + smallest * own).sqrt();
+        }
+        let half = (self.days as f64 - 1.0) / 2.0;
+        let end = |bin: usize| f64::from_bits((lowest + bin as u64 + 1) << WITHIN).min(1.0 - 1e-15);
+        let filled = bins.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
+        log(filled.map(|(bin, weight)| weight * exp(-half * log1p(-end(bin)))).sum())
     }
 
-    /// The same for a slope: its size in a day has variance `g`.
+    /// By how much a slope raises it: its size in a day has variance `g`.
     pub fn slope(&self, g: f64, floor: f64) -> f64 {
         self.raised(&self.slope, g, floor)
     }
@@ -163,12 +198,12 @@ impl Filter {
         let (own, with) = self.beside_the_level(x);
         let spread = 1.0 + g * own;
         let explained = g * with * with / (spread * self.squares(floor));
-        -0.5 * log(spread) - (self.days as f64 - 1.0) / 2.0 * libm::log1p(-explained)
+        -0.5 * log(spread) - (self.days as f64 - 1.0) / 2.0 * log1p(-explained)
     }
 
     /// The size of the step at a day.
     pub fn size(&self, at: usize, floor: f64) -> TEstimate {
-        let (own, with) = self.beside_the_level(&self.steps[at - 1]);
+        let (own, with) = self.beside_the_level(&self.steps[at - self.first]);
         let df = (self.days as f64 - 2.0).max(1.0);
         let left = (self.squares(floor) - with * with / own).max(0.0);
         TEstimate { estimate: with / own, error: root(left / df / own), df }

@@ -92,6 +92,27 @@ impl Schedule {
         (wakes as u64, sleeps as u64)
     }
 
+    /// The same with these prices taken off its bursts, as a replay would pay them.
+    #[must_use]
+    pub fn paid(mut self, prices: Prices) -> Schedule {
+        for part in &mut self.parts {
+            let mut debt_ns = 0;
+            for step in &mut part.steps {
+                match step {
+                    Step::Wake(_) => debt_ns += prices.wake_ns,
+                    Step::Await | Step::Sleep(_) => debt_ns += prices.sleep_ns,
+                    Step::Run(burst) => {
+                        let paid = debt_ns.min(burst.0);
+                        debt_ns -= paid;
+                        burst.0 -= paid;
+                    }
+                    Step::Give(_) | Step::Need | Step::Start(_) => {}
+                }
+            }
+        }
+        self
+    }
+
     pub fn text(&self) -> String {
         let mut out = format!("{MAGIC}{}\n", self.length.0);
         for part in &self.parts {

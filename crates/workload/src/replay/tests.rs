@@ -54,6 +54,12 @@ fn prices_are_taken_off_the_bursts_that_follow() {
     assert_eq!(bursts(Prices::default()), [Ns(1_200)]);
     assert_eq!(bursts(Prices { wake_ns: 0, sleep_ns: 200 }), [Ns(1_000)], "of the sleep before it");
     assert!(bursts(Prices { wake_ns: 0, sleep_ns: 5_000 }).is_empty(), "a larger debt is carried on");
+    let paid = |wake_ns, sleep_ns| {
+        let steps =
+            Schedule::read("x", PING).unwrap().paid(Prices { wake_ns, sleep_ns }).parts.remove(1).steps;
+        steps.into_iter().filter(|step| matches!(step, Step::Run(_))).collect::<Vec<_>>()
+    };
+    assert_eq!((paid(0, 200), paid(7, 5_000)), (vec![Step::Run(Ns(1_000))], vec![Step::Run(Ns::ZERO)]));
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub mod case;
 pub mod changes;
 pub mod draw;
 pub mod facts;
+pub mod limits;
 mod probing;
 mod repeat_disturbed;
 mod running;

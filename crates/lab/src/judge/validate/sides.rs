@@ -157,7 +157,7 @@ struct Beside<'a> {
 
 /// Number of simulated runs for `real` real ones. They cost little, and with fewer the chance in their mean would be as
 /// large as in the kernel's.
-fn simulated_runs(real: u64) -> u64 {
+pub fn simulated_runs(real: u64) -> u64 {
     real.saturating_mul(SIMULATED_TIMES).min(MAX_RUNS).max(real)
 }
 

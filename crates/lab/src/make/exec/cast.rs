@@ -6,7 +6,6 @@ use schedlab_kernel::Policy;
 use schedlab_machine::Machine;
 use schedlab_trace::{Actor, Cast, Counter, Counters, Event, Sink};
 use schedlab_workload::Built;
-use schedlab_workload::group::ROOT_GROUP;
 use std::collections::BTreeMap;
 
 /// Number of the first task of a simulated run. The first numbers belong to a kernel's own threads.
@@ -42,6 +41,7 @@ impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
 pub(crate) fn cast(machine: &Machine, built: &Built, names: &[TaskName], release: String, end: Ns) -> Cast {
     // The first task of each part of a workload leads the part's process.
     let mut leaders: BTreeMap<u64, u32> = BTreeMap::new();
+    let groups = built.group_paths();
     let actor = |(at, name): (usize, &TaskName)| {
         let tid = FIRST_TID + at as u32;
         let Some(task) = built.tasks.get(at) else {
@@ -61,7 +61,7 @@ pub(crate) fn cast(machine: &Machine, built: &Built, names: &[TaskName], release
             process: if built.processes { tid } else { leader },
             background: name.background,
             prio,
-            group: (task.group != ROOT_GROUP).then(|| built.groups[task.group.index()].path.clone()),
+            group: groups.get(at).cloned().flatten(),
         }
     };
     let tasks = names.iter().enumerate().map(actor).collect();

@@ -38,7 +38,10 @@ pub(super) fn made(
     let (names, series) = (names(cell, &machine, workload), series(workload)?);
     let keep_in = options.keep_events_in.as_deref().filter(|_| options.walk_every.is_none());
     let cast = keep_in.map(|_| cast(&machine, workload, &names, cell.kernel.clone(), Ns::ZERO));
-    let mut analyser = Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);
+    let paths = workload.group_paths();
+    let mut analyser = Analyser::new(machine.topology.nr_cpus(), names, series, warmup)
+        .on(&machine.topology)
+        .in_groups(paths.iter().map(Option::as_deref));
     let mut kept = keep_in.map(|folder| Kept::create(folder, options.keep_details)).transpose()?;
     let mut report = match &mut kept {
         Some(kept) if options.events_alone => simulate(prepared, &mut kept.writer)?,

@@ -19,6 +19,7 @@ use schedlab_record::{Record, Value};
 use schedlab_transplant::shim;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The question asked of each commit.
 #[derive(Clone, Debug)]
@@ -81,16 +82,45 @@ impl Checkout {
     pub fn join(&self, name: &Path) -> PathBuf {
         self.folder.join(name)
     }
-    /// Writes the files of a commit.
+    /// Writes the files of a commit, in place of those of another.
     ///
     /// # Errors
     /// When they can't be written: a full disk is not the commit's fault.
     pub fn at(&self, commit: &Commit, repository: Repository<'_>) -> Result<&Path> {
-        let failed =
-            |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));
-        repository.check_out(commit, &self.folder, &self.beside("index")).map_err(failed)?;
+        write_files(commit, repository, &self.folder, &self.beside("index"))?;
         Ok(&self.folder)
     }
+}
+
+/// Writes the files of a commit to a folder that is there.
+///
+/// # Errors
+/// As [`Checkout::at`].
+pub(super) fn write_files(
+    commit: &Commit,
+    repository: Repository<'_>,
+    folder: &Path,
+    index: &Path,
+) -> Result<()> {
+    let failed = |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));
+    repository.check_out(commit, folder, index).map_err(failed)
+}
+
+/// Builds a folder of files by a command for the shell.
+///
+/// # Errors
+/// Of the input, with the last lines that the command wrote, if it fails.
+pub(super) fn run_build(build: &str, folder: &Path) -> Result<()> {
+    let mut command = Command::new("sh");
+    command.args(["-c", build]).current_dir(folder).stdin(Stdio::null());
+    let said = command.output().map_err(|e| Error::machine(format!("can't start sh: {e}")))?;
+    if said.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&said.stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(8)..];
+    Err(Error::input(format!("the build failed ({})\n{}", said.status, last.join("\n"))))
 }
 
 /// Builds commits and measures them.
@@ -150,9 +180,6 @@ impl<'a> CommitRuns<'a> {
         temp::write_whole(&note, path.to_string_lossy().as_bytes())?;
         Ok(path)
     }
-}
-
-impl CommitRuns<'_> {
     fn by_code(&self) -> bool {
         self.question.request.backend == Backend::Code
     }
@@ -173,10 +200,7 @@ impl CommitRuns<'_> {
         };
         Ok(experiment.variants.iter().map(one).collect())
     }
-}
-
-impl Meter for CommitRuns<'_> {
-    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+    fn of_commit(&self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let image = self.image(commit, false)?;
         let CommitQuestion { machine, metric, request, options, .. } = &self.question;
         let kernel = Variant::plain(&image.to_string_lossy());
@@ -189,6 +213,12 @@ impl Meter for CommitRuns<'_> {
         let lab = Lab::here(&backends, self.listener);
         let made = lab.compared(&RunRequest { wanted, driven, ..request.clone() }, experiment)?;
         values(&made.records, metric)
+    }
+}
+
+impl Meter for CommitRuns<'_> {
+    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
+        commits.iter().map(|commit| self.of_commit(commit, runs)).collect()
     }
     fn report_step(&mut self, step: &MeasuredCommit, left: usize) {
         (self.report)(step, left);

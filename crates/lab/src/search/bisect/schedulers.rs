@@ -4,7 +4,7 @@
 //! Without a metric a run is measured by whether the scheduler lasts: [`LASTS`] or [`FAILS`]. What a command has built
 //! is kept in the cache by commit and command.
 
-use super::commits::{Checkout, values};
+use super::commits::{Checkout, run_build, values};
 use super::{Commit, MeasuredCommit, Meter, Repository};
 use crate::ask::{here, scx};
 use crate::listener::Listener;
@@ -16,7 +16,6 @@ use schedlab_base::{Error, ErrorKind, Result, content_hash, parallel};
 use schedlab_kernel::{Scx, Variant};
 use schedlab_kernels::cache;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// The value of a run to its end, where no metric is asked for.
 pub const LASTS: f64 = 1.0;
@@ -86,7 +85,7 @@ impl<'a> SchedulerCommits<'a> {
         let made = self.checkout.join(path);
         // That of another commit would be taken for this one's.
         let _ = std::fs::remove_file(&made);
-        self.run_build(self.checkout.at(commit, self.repository)?)?;
+        run_build(&self.question.build, self.checkout.at(commit, self.repository)?)?;
         if !made.is_file() {
             return Err(Error::input(format!("the build made no {}", path.display())));
         }
@@ -97,18 +96,6 @@ impl<'a> SchedulerCommits<'a> {
             .and_then(|_| std::fs::rename(&part, &kept))
             .map_err(|e| Error::io(&kept, "write", &e))?;
         Ok(kept)
-    }
-    fn run_build(&self, folder: &Path) -> Result<()> {
-        let mut command = Command::new("sh");
-        command.args(["-c", &self.question.build]).current_dir(folder).stdin(Stdio::null());
-        let said = command.output().map_err(|e| Error::machine(format!("can't start sh: {e}")))?;
-        if said.status.success() {
-            return Ok(());
-        }
-        let text = String::from_utf8_lossy(&said.stderr);
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = &lines[lines.len().saturating_sub(8)..];
-        Err(Error::input(format!("the build failed ({})\n{}", said.status, last.join("\n"))))
     }
     /// How each run of the only cell of a plan ends.
     fn endings(&self, plan: &Plan, runs: u64) -> Result<Vec<f64>> {
@@ -124,10 +111,7 @@ impl<'a> SchedulerCommits<'a> {
         let seeds: Vec<u64> = (1..=runs).collect();
         parallel::map(self.question.request.jobs() as usize, &seeds, one).into_iter().collect()
     }
-}
-
-impl Meter for SchedulerCommits<'_> {
-    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+    fn of_commit(&self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let built = self.built(commit)?;
         let SchedulerQuestion { kernel, machine, metric, request, options, .. } = &self.question;
         let words = std::iter::once(built.to_string_lossy().into_owned())
@@ -144,6 +128,12 @@ impl Meter for SchedulerCommits<'_> {
             Some(metric) => values(&lab.compared(&request, experiment)?.records, metric),
             None => self.endings(&lab.planned(&request, experiment)?.0, runs),
         }
+    }
+}
+
+impl Meter for SchedulerCommits<'_> {
+    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
+        commits.iter().map(|commit| self.of_commit(commit, runs)).collect()
     }
     fn report_step(&mut self, step: &MeasuredCommit, left: usize) {
         (self.report)(step, left);

@@ -34,7 +34,16 @@ struct Script {
 }
 
 impl Meter for Script {
-    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
+        commits.iter().map(|commit| self.of(commit, runs)).collect()
+    }
+    fn report_step(&mut self, step: &MeasuredCommit, _: usize) {
+        assert_eq!(step.side.is_none(), step.why.is_some());
+    }
+}
+
+impl Script {
+    fn of(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let at: usize = commit.subject.parse().unwrap();
         self.measured.push(at);
         if self.broken.contains(&at) {
@@ -42,9 +51,6 @@ impl Meter for Script {
         }
         let level = if at >= self.moved { 110.0 } else { 100.0 };
         Ok((0..runs).map(|seed| level + (seed * 7 + at as u64) as f64 % 3.0 * self.noise).collect())
-    }
-    fn report_step(&mut self, step: &MeasuredCommit, _: usize) {
-        assert_eq!(step.side.is_none(), step.why.is_some());
     }
 }
 
@@ -113,12 +119,18 @@ fn equal_ends_are_refused_once_a_difference_that_counts_is_excluded() {
 struct Given(Vec<Vec<f64>>);
 
 impl Meter for Given {
-    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
+        commits.iter().map(|commit| self.of(commit, runs)).collect()
+    }
+    fn report_step(&mut self, _: &MeasuredCommit, _: usize) {}
+}
+
+impl Given {
+    fn of(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let at: usize = commit.subject.parse().unwrap();
         let all = &self.0[at];
         Ok((0..runs as usize).map(|i| all[i % all.len()]).collect())
     }
-    fn report_step(&mut self, _: &MeasuredCommit, _: usize) {}
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl Raised {
 }
 
 /// How late a thread ran after its timer: the series that judges an rt-app file.
-const FIRST_OF_RTAPP: &str = "rtapp.wakeup_latency";
+pub(in crate::search) const FIRST_OF_RTAPP: &str = "rtapp.wakeup_latency";
 
 #[cfg(test)]
 mod tests {

@@ -1,16 +1,24 @@
 //! Which of many settings is best for a workload.
 //!
 //! The settings race ([`schedlab_compare::stats::race`]): each round drops the worse two thirds and doubles the runs of
-//! the rest. Then the two best of the race and both together are confirmed by fresh seeds against the default, as rows
-//! of one ordinary comparison. Only that comparison names a winner, so its error rate holds however many raced. With
-//! two metrics a setting wins that is better in one and worse in none.
+//! the rest. Then the pairs of the best four race, and the best setting and the best pair with its members are
+//! confirmed by fresh seeds against the default, as rows of one ordinary comparison. Only that comparison names a
+//! winner, so its error rate holds however many raced. With two metrics a setting wins that is better in one and worse
+//! in none.
+//!
+//! Where a recording stands for the workload, its replay races first: what leaves there never runs under the workload.
 //!
 //! All of them are variants of one experiment: the text that is given, with a `[[variant]]` for each behind it. It is
 //! kept with the runs, so that `schedlab run` makes the same ones.
 
+mod cpus;
+mod finals;
+mod race;
+mod scores;
 mod space;
 mod write;
 
+pub use cpus::Cpus;
 pub use space::{AXES, Ground, with, words};
 pub use write::{Form, profile};
 
@@ -20,10 +28,8 @@ use crate::make::request::{Lab, RunRequest};
 use schedlab_base::{Backend, Error, Result};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, ComparisonRow};
-use schedlab_compare::stats::describe::mean;
-use schedlab_compare::stats::race::{FINALISTS, Round, order, rounds, score};
-use schedlab_compare::stats::{Better, Verdict};
-use schedlab_compare::tuned::{LeftOut, Raced, Tuned};
+use schedlab_compare::stats::race::rounds;
+use schedlab_compare::tuned::{LeftOut, Pruned, Raced, Tuned};
 use schedlab_kernel::Variant;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -32,6 +38,8 @@ use std::time::{Duration, Instant};
 pub const CONFIRM: u64 = 12;
 /// Further runs of the confirmation, in per cent of the first look's, where rows are undecided.
 const FURTHER: u64 = 300;
+/// A replay's race ends when so few are left, since the replay is not the workload.
+const REPLAYED: usize = 9;
 
 /// What is searched.
 pub struct Tune<'a> {
@@ -42,17 +50,21 @@ pub struct Tune<'a> {
     pub experiment: Experiment,
     /// Changes of the default, each a word or several with commas.
     pub words: Vec<String>,
+    /// The CPUs that words of sets mean; `None`: they differ.
+    pub cpus: Option<Cpus>,
     /// One or two metrics. Their directions must be known.
     pub metrics: Vec<String>,
     /// Runs of each setting in the first round.
     pub first: u64,
     /// After so long the race ends, and those that lead are confirmed.
     pub limit: Option<Duration>,
+    /// The replay in which the settings race first.
+    pub replay: Option<Box<Tune<'a>>>,
 }
 
 /// What a search has seen so far.
-#[derive(Default)]
 struct Course {
+    begun: Instant,
     race: Vec<Raced>,
     left_out: Vec<LeftOut>,
     runs: u64,
@@ -66,24 +78,29 @@ impl Tune<'_> {
     /// When there is nothing to try, a metric has no direction or is never measured, a run fails, or on an
     /// interruption.
     pub fn search(&self) -> Result<Tuned> {
+        self.check_text()?;
         let base = self.default()?;
-        let (settings, left_out) = self.settings(&base);
-        let mut course = Course { left_out, ..Course::default() };
+        let (mut settings, left_out) = self.settings(&base);
+        let mut course =
+            Course { begun: Instant::now(), race: Vec::new(), left_out, runs: 0, cut_short: false };
         if settings.is_empty() {
             let first = course.left_out.first();
             let why = first.map(|one| format!(": {}: {}", one.setting, one.why)).unwrap_or_default();
             return Err(Error::machine(format!("no setting can be tried here{why}"))
                 .help("name others with --try, or take another backend"));
         }
-        let seed = self.request.wanted.seed.unwrap_or(self.experiment.seed);
+        let count = settings.len();
+        let pruned = self.replay.as_ref().map(|replay| replay.pruned(&mut settings, &mut course));
+        let pruned = pruned.transpose()?;
+        let seed = self.seed();
         let all = rounds(settings.len(), self.first);
-        let left = self.race(&settings, &all, seed, &mut course)?;
-        let finalists = self.finalists(&base, &left);
-        let whole = self.with_variants(&finalists)?;
-        let mut names: Vec<&str> = finalists.iter().map(|v| v.name.as_str()).collect();
-        let fresh = seed + all.last().map_or(0, |round| round.runs);
+        let left = self.race(&settings, &all, all.len(), &mut course)?;
+        let runs = all.last().map_or(self.first, |round| round.runs);
+        let finalists = self.finalists(&base, &left, runs, &mut course)?;
+        let whole = self.with_variants(&finalists.all())?;
+        let mut names = finalists.names();
         let further = Some(Budget::Part(FURTHER));
-        let seen = self.look_at(&whole, &mut names, (CONFIRM, fresh), (further, &mut course))?;
+        let seen = self.look_at(&whole, &mut names, (CONFIRM, seed + runs), (further, &mut course))?;
         // Few settings do not race, so here is the first look at the metrics.
         self.scores(&seen, &base.name, names.first().copied().unwrap_or_default())?;
         let cells = seen.cells.iter().filter(|cell| self.is_judged(cell));
@@ -93,56 +110,53 @@ impl Tune<'_> {
         Ok(Tuned {
             default: base.name,
             metrics: self.metrics.clone(),
-            winner: winner(&names, &confirmed),
+            winner: finalists.winner(&confirmed),
             race: course.race,
             confirmed,
             cut_short: course.cut_short,
             left_out: course.left_out,
             runs: course.runs,
             warnings: seen.warnings.into_iter().map(|w| w.warning).collect(),
-            settings: settings.len(),
+            settings: count,
+            pruned,
         })
     }
 
-    /// The rounds of the race; those that are left, best first.
-    fn race<'v>(
-        &self,
-        settings: &'v [Variant],
-        all: &[Round],
-        seed: u64,
-        course: &mut Course,
-    ) -> Result<Vec<&'v str>> {
-        let whole = self.with_variants(settings)?;
-        let begun = Instant::now();
-        let mut left: Vec<&str> = settings.iter().map(|v| v.name.as_str()).collect();
-        let mut before = 0;
-        for (at, round) in all.iter().enumerate() {
-            let seen = self.look_at(&whole, &mut left, (round.runs, seed), (None, course))?;
-            course.runs += (round.runs - before) * (left.len() as u64 + 1);
-            before = round.runs;
-            let scored: Vec<Vec<Scored>> =
-                left.iter().map(|name| self.scores(&seen, &whole.baseline, name)).collect::<Result<_>>()?;
-            let is_last = at + 1 == all.len();
-            course.cut_short = !is_last && self.limit.is_some_and(|limit| begun.elapsed() > limit);
-            let ends = is_last || course.cut_short;
-            let keep = if ends { FINALISTS } else { all[at + 1].settings };
-            let scores: Vec<Vec<Option<f64>>> =
-                scored.iter().map(|of| of.iter().map(|one| one.score).collect()).collect();
-            let places = order(&scores);
-            let raced = |place: &usize| Raced {
-                setting: left[*place].to_owned(),
-                runs: round.runs,
-                change_pct: scored[*place].iter().map(|one| one.change_pct()).collect(),
-            };
-            let stay = places.len().min(keep);
-            let leave = if ends { 0 } else { stay };
-            course.race.splice(0..0, places[leave..].iter().map(raced));
-            left = places[..stay].iter().map(|place| left[*place]).collect();
-            if ends {
-                break;
+    /// As a replay: races until few settings are left, and leaves those and what can't be replayed.
+    fn pruned(&self, settings: &mut Vec<Variant>, course: &mut Course) -> Result<Pruned> {
+        self.check_text()?;
+        let base = self.default()?;
+        let made = |setting: &Variant| self.made(&base, &setting.name).ok();
+        let own: Vec<Variant> = settings.iter().filter_map(made).collect();
+        let all = rounds(own.len(), self.first);
+        let take = all.iter().take_while(|round| round.settings > REPLAYED).count();
+        let before = course.race.len();
+        let left: Vec<String> = self.race(&own, &all, take, course)?.into_iter().map(str::to_owned).collect();
+        // What was left out here runs under the workload, if it can.
+        course.left_out.retain(|out| !own.iter().any(|setting| setting.name == out.setting));
+        let of_replay = course.race.len() - before;
+        let dropped: Vec<Raced> =
+            course.race.drain(..of_replay).filter(|one| !left.contains(&one.setting)).collect();
+        settings.retain(|setting| !dropped.iter().any(|one| one.setting == setting.name));
+        Ok(Pruned { backend: self.request.backend, metrics: self.metrics.clone(), dropped })
+    }
+
+    fn seed(&self) -> u64 {
+        self.request.wanted.seed.unwrap_or(self.experiment.seed)
+    }
+
+    /// Whether variants can be added to the experiment's text.
+    fn check_text(&self) -> Result<()> {
+        let more = format!("{}\n[[variant]]\n", self.experiment.text);
+        match toml::from_str::<toml::Table>(&more) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let file = self.experiment.file.display();
+                let text =
+                    format!("{file}: its variants are in a list (variant = [...]), and none can be added");
+                Err(Error::input(text).help("write each as a table of its own, under [[variant]]"))
             }
         }
-        Ok(left)
     }
 
     /// The experiment's baseline.
@@ -167,7 +181,7 @@ impl Tune<'_> {
 
     /// The variant of some words, if it can run here and the experiment's reader takes it.
     fn made(&self, base: &Variant, words: &str) -> Result<Variant> {
-        let variant = space::with(base, words)?;
+        let variant = space::with(base, words, self.cpus.as_ref())?;
         if self.experiment.variants.iter().any(|known| known.name == variant.name && *known != variant) {
             return Err(Error::input("the experiment has another variant of this name"));
         }
@@ -176,24 +190,6 @@ impl Tune<'_> {
         }
         self.with_variants(std::slice::from_ref(&variant))?;
         Ok(variant)
-    }
-
-    /// Those that are confirmed: the best, the second, and both together if they can be combined; else the third.
-    fn finalists(&self, base: &Variant, left: &[&str]) -> Vec<Variant> {
-        let made = |words: &str| self.made(base, words).ok();
-        let mut all: Vec<Variant> = left.iter().take(FINALISTS).filter_map(|words| made(words)).collect();
-        if let [first, second, ..] = left {
-            // Two values of one setting are not two settings.
-            let knob = |words: &str| {
-                words.split(['=', ',']).next().unwrap_or_default().trim_start_matches("NO_").to_owned()
-            };
-            let pair = made(&together(first, second)).filter(|_| knob(first) != knob(second));
-            if let Some(pair) = pair {
-                all.truncate(2);
-                all.push(pair);
-            }
-        }
-        all
     }
 
     /// The experiment with these variants, too.
@@ -212,14 +208,44 @@ impl Tune<'_> {
         runs: (u64, u64),
         (budget, course): (Option<Budget>, &mut Course),
     ) -> Result<Comparison> {
-        let failed = match self.look(whole, settings, runs, budget) {
-            Ok(seen) => return Ok(seen),
-            Err(e) => e,
-        };
+        match self.look(whole, settings, runs, budget) {
+            Ok(seen) => Ok(seen),
+            Err(failed) => {
+                let failed = self.without_failing(whole, settings, (runs, course), failed)?;
+                if settings.is_empty() {
+                    return Err(failed);
+                }
+                self.look(whole, settings, runs, budget)
+            }
+        }
+    }
+
+    /// Makes the runs of some settings, and leaves those under which one fails out.
+    fn sift(
+        &self,
+        whole: &Experiment,
+        settings: &mut Vec<&str>,
+        runs: (u64, u64),
+        course: &mut Course,
+    ) -> Result<()> {
+        match self.look(whole, settings, runs, None) {
+            Ok(_) => Ok(()),
+            Err(failed) => self.without_failing(whole, settings, (runs, course), failed).map(drop),
+        }
+    }
+
+    /// Looks for the settings under which a run fails, and leaves them out. Under the default it has to run; runs that
+    /// were made are found again. Returns the failure.
+    fn without_failing(
+        &self,
+        whole: &Experiment,
+        settings: &mut Vec<&str>,
+        (runs, course): ((u64, u64), &mut Course),
+        failed: Error,
+    ) -> Result<Error> {
         if self.lab.listener.stop_flag()?.load(Ordering::Relaxed) {
             return Err(failed);
         }
-        // Under the default it has to run; runs that were made are found again.
         self.look(whole, &[], runs, None)?;
         let before = settings.len();
         settings.retain(|name| match self.look(whole, &[name], runs, None) {
@@ -229,10 +255,7 @@ impl Tune<'_> {
                 false
             }
         });
-        if settings.len() == before || settings.is_empty() {
-            return Err(failed);
-        }
-        self.look(whole, settings, runs, budget)
+        if settings.len() == before { Err(failed) } else { Ok(failed) }
     }
 
     /// Runs of the default and some settings, compared.
@@ -257,119 +280,5 @@ impl Tune<'_> {
 
     fn is_judged(&self, cell: &Cell) -> bool {
         cell.backend == self.request.backend
-    }
-
-    /// A setting's scores by metric, over all loads of the experiment.
-    fn scores(&self, seen: &Comparison, base: &str, setting: &str) -> Result<Vec<Scored>> {
-        let of = |name: &str| -> Vec<&Cell> {
-            seen.cells.iter().filter(|cell| self.is_judged(cell) && cell.variant == name).collect()
-        };
-        let (defaults, own) = (of(base), of(setting));
-        self.metrics.iter().map(|metric| Scored::of(&defaults, &own, metric)).collect()
-    }
-}
-
-/// A score and its metric's direction.
-#[derive(Clone, Copy)]
-struct Scored {
-    /// `None`: the setting lacks the figure in some load or run.
-    score: Option<f64>,
-    better: Better,
-}
-
-impl Scored {
-    /// The mean of the scores of the loads that have the metric. A cell that was left out, since its scheduler did not
-    /// last, has no score.
-    fn of(defaults: &[&Cell], own: &[&Cell], metric: &str) -> Result<Scored> {
-        let measured = |cell: &Cell| Some((cell.metrics.get(metric)?.measured()?.better, cell.load.clone()));
-        let Some((better, _)) = defaults.iter().find_map(|cell| measured(cell)) else {
-            return Err(Error::input(format!("{metric} was not measured in any run"))
-                .help("make runs longer, or name another --metric"));
-        };
-        if better == Better::Neither {
-            return Err(Error::input(format!("{metric} has no better direction"))
-                .help("name a metric that is better when it is lower or higher: --metric NAME"));
-        }
-        let values =
-            |cell: &Cell| cell.metrics.get(metric).and_then(|stat| Some(stat.of_each_run()?.to_vec()));
-        let of_load = |default: &&Cell| {
-            let place = |cell: &Cell| [&cell.machine, &cell.workload, &cell.load].map(String::clone);
-            let same = own.iter().find(|cell| place(cell) == place(default));
-            score(&values(default)?, &values(same?)?, better)
-        };
-        let with_it = defaults.iter().filter(|cell| measured(cell).is_some());
-        let scores: Option<Vec<f64>> = with_it.map(of_load).collect();
-        Ok(Scored { score: scores.map(|all| mean(&all)), better })
-    }
-    /// The change of the metric itself, in percent.
-    fn change_pct(self) -> Option<f64> {
-        let sign = if self.better == Better::Higher { -1.0 } else { 1.0 };
-        self.score.map(|score| 100.0 * libm::expm1(sign * score))
-    }
-}
-
-/// Both settings as one; a scheduler's words are last.
-fn together(first: &str, second: &str) -> String {
-    if first.starts_with(space::SCX) { format!("{second},{first}") } else { format!("{first},{second}") }
-}
-
-/// The finalist with the largest gain of those that are better beyond chance in some row and worse in none. A pair wins
-/// only over two winners: else it is one of them, and something that does nothing.
-fn winner(names: &[&str], rows: &[ComparisonRow]) -> Option<String> {
-    let of = |name: &str, verdict: Verdict| {
-        rows.iter().filter(|row| row.variant == name && row.verdict == verdict).collect::<Vec<_>>()
-    };
-    let gain = |name: &str| -> f64 {
-        of(name, Verdict::Better).iter().filter_map(|row| row.change_pct).map(f64::abs).sum()
-    };
-    let wins = |name: &&str| !of(name, Verdict::Better).is_empty() && of(name, Verdict::Worse).is_empty();
-    let mut winners: Vec<&str> = names.iter().copied().filter(wins).collect();
-    let [singles @ .., pair] = names else { return None };
-    let is_pair = matches!(singles, [first, second] if *pair == together(first, second));
-    let of_singles = winners.iter().filter(|name| singles.contains(name)).count();
-    if is_pair && of_singles == 1 {
-        winners.retain(|name| name != pair);
-    }
-    // Of equals the first: max_by takes the last.
-    winners.iter().rev().max_by(|a, b| gain(a).total_cmp(&gain(b))).map(|name| (*name).to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A row of one metric with a verdict.
-    fn row(variant: &str, verdict: &str, change_pct: f64) -> ComparisonRow {
-        let row = serde_json::json!({
-            "backend": "sim", "machine": "smp-4", "workload": "nanosleep", "load": "default", "metric": "m",
-            "baseline": "v6.12", "variant": variant, "change_pct": change_pct, "ci95_pct": null, "p": 0.01,
-            "verdict": verdict, "mean_change_pct": null, "rank_pct": null, "pairs": 12, "correlation": null,
-            "detectable_pct": null,
-        });
-        serde_json::from_value(row).unwrap()
-    }
-    fn won(rows: &[(&str, &str, f64)]) -> Option<String> {
-        let names: Vec<&str> = rows.iter().map(|row| row.0).collect();
-        let rows: Vec<ComparisonRow> =
-            rows.iter().map(|(name, verdict, pct)| row(name, verdict, *pct)).collect();
-        winner(&names, &rows)
-    }
-
-    #[test]
-    fn a_pair_wins_over_two_winners_only() {
-        let of = |second, pair| won(&[("a", "better", -20.0), ("b", second, -5.0), ("a,b", "better", pair)]);
-        assert_eq!(of("better", -24.0).as_deref(), Some("a,b"));
-        assert_eq!(of("better", -15.0).as_deref(), Some("a"));
-        assert_eq!(of("same", -20.5).as_deref(), Some("a"));
-        let only = won(&[("a", "unclear", -3.0), ("b", "unclear", -3.0), ("a,b", "better", -6.0)]);
-        assert_eq!(only.as_deref(), Some("a,b"), "each is too small to be seen alone");
-        assert_eq!(won(&[("a", "better", -9.0), ("b", "better", -9.0)]).as_deref(), Some("a"));
-        assert_eq!(won(&[("a", "same", 0.0), ("b", "worse", 4.0)]), None);
-    }
-
-    #[test]
-    fn a_scheduler_s_words_are_last() {
-        assert_eq!(together("scx=scx_mine -a", "slice=1ms"), "slice=1ms,scx=scx_mine -a");
-        assert_eq!(together("NO_A", "policy=batch"), "NO_A,policy=batch");
     }
 }

@@ -4,6 +4,7 @@
 //! `scx=PROGRAM`. Each is tried alone. The values are the kernel's default times powers of two where a number is meant,
 //! since effects of slices and limits grow with their logarithm.
 
+use super::cpus::{self, Cpus};
 use crate::ask::variant_words;
 use schedlab_base::{Error, Result, Version};
 use schedlab_kernel::feature::FEATURES;
@@ -28,6 +29,8 @@ pub struct Ground<'a> {
     pub version: Version,
     /// Programs of sched_ext schedulers that are installed.
     pub schedulers: &'a [String],
+    /// The CPUs; `None`: those of the machines differ.
+    pub cpus: Option<&'a Cpus>,
 }
 
 pub const AXES: &[Axis] = &[
@@ -40,6 +43,11 @@ pub const AXES: &[Axis] = &[
         words: tunables,
     },
     Axis { name: "features", about: "each of the kernel's sched/features, switched", words: features },
+    Axis {
+        name: "cpus",
+        about: "fewer CPUs: one core, cache or node, or a thread of each core",
+        words: sets,
+    },
     Axis { name: "scx", about: "sched_ext schedulers in PATH (scx_*)", words: schedulers },
 ];
 
@@ -82,6 +90,10 @@ fn features(ground: &Ground<'_>) -> Vec<String> {
     rows.map(|row| format!("{}{}", if on.has(row.feature) { "NO_" } else { "" }, row.name)).collect()
 }
 
+fn sets(ground: &Ground<'_>) -> Vec<String> {
+    ground.cpus.map(Cpus::words).unwrap_or_default()
+}
+
 fn schedulers(ground: &Ground<'_>) -> Vec<String> {
     ground.schedulers.iter().map(|program| format!("{SCX}{program}")).collect()
 }
@@ -104,8 +116,8 @@ pub fn words(axes: &[String], ground: &Ground<'_>) -> Result<Vec<String>> {
 /// its arguments may have commas.
 ///
 /// # Errors
-/// For a word that is not a change, and without one.
-pub fn with(base: &Variant, words: &str) -> Result<Variant> {
+/// For a word that is not a change, and without one; for a set of CPUs where they are not known.
+pub fn with(base: &Variant, words: &str, cpus: Option<&Cpus>) -> Result<Variant> {
     let mut variant = Variant { name: words.to_owned(), ..base.clone() };
     let (changes, program) = match words.find(SCX).filter(|at| *at == 0 || words[..*at].ends_with(',')) {
         Some(at) => (&words[..at], Some(&words[at + SCX.len()..])),
@@ -113,7 +125,10 @@ pub fn with(base: &Variant, words: &str) -> Result<Variant> {
     };
     variant.scx = program.map(|program| Scx { command: program.to_owned(), hash: None }).or(variant.scx);
     let changes = changes.split(',').map(str::trim).filter(|word| !word.is_empty());
-    changes.clone().try_for_each(|word| variant_words::change(&mut variant, word))?;
+    for word in changes.clone() {
+        let set = cpus::change(cpus, word)?;
+        variant_words::change(&mut variant, set.as_deref().unwrap_or(word))?;
+    }
     if program.is_none() && changes.count() == 0 {
         return Err(Error::input("no change is named").help("--try slice=1ms"));
     }
@@ -126,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_release_has_its_own_words() {
-        let of = |version| words(&[], &Ground { version, schedulers: &[] }).unwrap();
+        let of = |version| words(&[], &Ground { version, schedulers: &[], cpus: None }).unwrap();
         let (old, new) = (of(Version::new(6, 1)), of(Version::new(6, 12)));
         assert!(old.contains(&"wakeup_granularity_ns=2000000".to_owned()), "{old:?}");
         assert!(!old.iter().any(|word| word.starts_with("slice=")));
@@ -136,7 +151,7 @@ mod tests {
         // Each is a change of that kernel.
         let base = Variant::plain("v6.12");
         for word in new {
-            let variant = with(&base, &word).unwrap();
+            let variant = with(&base, &word, None).unwrap();
             assert!(Variant { name: base.name.clone(), ..variant } != base, "{word}");
         }
     }
@@ -144,10 +159,10 @@ mod tests {
     #[test]
     fn words_are_combined_by_commas_and_an_unknown_axis_is_named() {
         let base = Variant::plain("v6.12");
-        let both = with(&base, "policy=batch,NO_PLACE_LAG,scx=scx_mine -a 1,2").unwrap();
+        let both = with(&base, "policy=batch,NO_PLACE_LAG,scx=scx_mine -a 1,2", None).unwrap();
         assert_eq!((both.features.len(), both.scx.unwrap().command.as_str()), (1, "scx_mine -a 1,2"));
-        assert!(with(&base, " ,").is_err());
-        let ground = Ground { version: Version::new(6, 12), schedulers: &[] };
+        assert!(with(&base, " ,", None).is_err());
+        let ground = Ground { version: Version::new(6, 12), schedulers: &[], cpus: None };
         let said = words(&["polcy".to_owned()], &ground).unwrap_err().to_string();
         assert!(said.contains("policy"), "{said}");
     }

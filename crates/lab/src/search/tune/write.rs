@@ -6,7 +6,8 @@
 use crate::ask::scx::is_object;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::{EVERY_TASK, Policy};
-use schedlab_kernel::{AttrChange, Variant};
+use schedlab_kernel::{AttrChange, GroupSpec, Variant};
+use schedlab_native::exec::Attributes;
 use schedlab_native::settings::{Form as FileForm, Plan, Write};
 
 /// How a setting is written.
@@ -33,7 +34,11 @@ impl Form {
 /// When this machine lacks a setting, or the form has no place for an attribute.
 pub fn profile(winner: &Variant, form: Form, about: &str, command: &str) -> Result<String> {
     let writes = Plan::of(winner)?.writes;
-    let attributes = winner.tasks.get(EVERY_TASK).copied().unwrap_or_default();
+    let attributes = Attributes {
+        change: winner.tasks.get(EVERY_TASK).copied().unwrap_or_default(),
+        cpus: winner.groups.iter().find_map(GroupSpec::cpus_of_all).cloned(),
+        priority: None,
+    };
     let scheduler = winner.scx.as_ref().map(|scx| scx.command.as_str());
     let file = winner.scx.as_ref().and_then(|scx| Some(scx.words()?.0));
     if file.is_some_and(|file| std::fs::read(file).is_ok_and(|bytes| is_object(&bytes))) {
@@ -43,9 +48,9 @@ pub fn profile(winner: &Variant, form: Form, about: &str, command: &str) -> Resu
         .help("name the program in --try scx=PROGRAM"));
     }
     match form {
-        Form::Tuned => tuned(&writes, attributes, scheduler, about),
-        Form::Script => Ok(script(&writes, attributes, scheduler, about, command)),
-        Form::Systemd => systemd(&writes, attributes, scheduler, about),
+        Form::Tuned => tuned(&writes, &attributes, scheduler, about),
+        Form::Script => Ok(script(&writes, &attributes, scheduler, about, command)),
+        Form::Systemd => systemd(&writes, &attributes, scheduler, about),
     }
 }
 
@@ -54,7 +59,7 @@ fn elsewhere(form: &str, what: &str) -> Error {
     Error::input(format!("{form} has no place for {what}")).help("--write script:FILE has one")
 }
 
-fn tuned(writes: &[Write], attributes: AttrChange, scheduler: Option<&str>, about: &str) -> Result<String> {
+fn tuned(writes: &[Write], attributes: &Attributes, scheduler: Option<&str>, about: &str) -> Result<String> {
     if !attributes.is_empty() {
         return Err(elsewhere("a tuned profile", "attributes of a command's tasks"));
     }
@@ -85,7 +90,7 @@ fn tuned(writes: &[Write], attributes: AttrChange, scheduler: Option<&str>, abou
 
 fn script(
     writes: &[Write],
-    attributes: AttrChange,
+    attributes: &Attributes,
     scheduler: Option<&str>,
     about: &str,
     command: &str,
@@ -105,16 +110,22 @@ fn script(
 }
 
 /// Attributes as options of `schedlab exec`.
-fn words(attributes: AttrChange) -> String {
-    let AttrChange { policy, nice, slice } = attributes;
+fn words(attributes: &Attributes) -> String {
+    let AttrChange { policy, nice, slice } = attributes.change;
     let policy = policy.map(|policy| format!("--policy {}", policy));
     let nice = nice.map(|nice| format!("--nice {nice}"));
     let slice = slice.map(|slice| format!("--slice {}us", slice.0 / 1_000));
-    [policy, nice, slice].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let cpus = attributes.cpus.as_ref().map(|cpus| format!("--cpus {cpus}"));
+    [policy, nice, slice, cpus].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-fn systemd(writes: &[Write], attributes: AttrChange, scheduler: Option<&str>, about: &str) -> Result<String> {
-    let AttrChange { policy, nice, slice } = attributes;
+fn systemd(
+    writes: &[Write],
+    attributes: &Attributes,
+    scheduler: Option<&str>,
+    about: &str,
+) -> Result<String> {
+    let AttrChange { policy, nice, slice } = attributes.change;
     if slice.is_some() {
         return Err(elsewhere("a unit of systemd", "a slice"));
     }
@@ -127,6 +138,7 @@ fn systemd(writes: &[Write], attributes: AttrChange, scheduler: Option<&str>, ab
     let mut text = format!("# {about}\n[Service]\n");
     text += &policy.map(|policy| format!("CPUSchedulingPolicy={}\n", policy)).unwrap_or_default();
     text += &nice.map(|nice| format!("Nice={nice}\n")).unwrap_or_default();
+    text += &attributes.cpus.as_ref().map(|cpus| format!("CPUAffinity={cpus}\n")).unwrap_or_default();
     for write in writes {
         let (value, path) = (&write.value, write.path.display());
         text += &format!("ExecStartPre=+/bin/sh -c 'echo {value} > {path}'\n");
@@ -140,7 +152,7 @@ mod tests {
     use crate::search::tune::space::with;
 
     fn text(words: &str, form: Form) -> Result<String> {
-        let winner = with(&Variant::plain("running"), words)?;
+        let winner = with(&Variant::plain("running"), words, None)?;
         profile(&winner, form, "about it", "make -j8")
     }
 
@@ -151,8 +163,10 @@ mod tests {
             script,
             "#!/bin/sh\n# about it\nset -e\nexec schedlab exec --policy batch --nice 5 --slice 3000us -- make -j8\n"
         );
-        let unit = text("policy=batch,nice=5", Form::Systemd).unwrap();
-        assert_eq!(unit, "# about it\n[Service]\nCPUSchedulingPolicy=batch\nNice=5\n");
+        let unit = text("policy=batch,nice=5,cpus=0/2-3", Form::Systemd).unwrap();
+        assert_eq!(unit, "# about it\n[Service]\nCPUSchedulingPolicy=batch\nNice=5\nCPUAffinity=0,2-3\n");
+        assert!(text("cpus=0", Form::Script).unwrap().contains("schedlab exec --cpus 0 -- make"));
+        assert!(text("cpus=0", Form::Tuned).is_err());
         assert!(text("slice=3ms", Form::Systemd).unwrap_err().to_string().contains("slice"));
         assert!(text("policy=ext", Form::Systemd).unwrap_err().to_string().contains("policy ext"));
         assert!(text("policy=batch", Form::Tuned).unwrap_err().to_string().contains("script"));
@@ -178,7 +192,7 @@ mod tests {
             [write("migration_cost_ns", "/proc/sys/kernel/sched_migration_cost_ns", FileForm::Plain)];
         let file = write("nr_migrate", "/sys/kernel/debug/sched/nr_migrate", FileForm::Plain);
         let both = [file, writes[0].clone()];
-        let profile = tuned(&both, AttrChange::default(), None, "about it").unwrap();
+        let profile = tuned(&both, &Attributes::default(), None, "about it").unwrap();
         assert!(
             profile.ends_with(
                 "\n[sysctl]\nkernel.sched_migration_cost_ns=0\n\n[sysfs]\n/sys/kernel/debug/sched/nr_migrate=0\n"
@@ -186,14 +200,14 @@ mod tests {
             "{profile}"
         );
         let listed = [write("preempt", "/sys/kernel/debug/sched/preempt", FileForm::Bracketed)];
-        let said = tuned(&listed, AttrChange::default(), None, "about it").unwrap_err().to_string();
+        let said = tuned(&listed, &Attributes::default(), None, "about it").unwrap_err().to_string();
         assert!(said.contains("preempt, which it can't put back"), "{said}");
-        let said = script(&writes, AttrChange::default(), Some("scx_mine -v"), "about it", "");
+        let said = script(&writes, &Attributes::default(), Some("scx_mine -v"), "about it", "");
         assert!(
             said.contains("echo 0 > /proc/sys/kernel/sched_migration_cost_ns\nscx_mine -v &\n"),
             "{said}"
         );
-        let unit = systemd(&writes, AttrChange::default(), None, "about it").unwrap();
+        let unit = systemd(&writes, &Attributes::default(), None, "about it").unwrap();
         assert!(unit.contains("ExecStartPre=+/bin/sh -c 'echo 0 > /proc"), "{unit}");
     }
 }

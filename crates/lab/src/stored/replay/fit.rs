@@ -70,7 +70,8 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
     let names =
         cast.tasks.iter().map(|a| TaskName { name: a.name.clone(), background: a.background }).collect();
     let cpus = cast.cpus.max(1);
-    let mut analyser = Analyser::new(cpus, names, Vec::new(), Ns::ZERO);
+    let groups = cast.tasks.iter().map(|task| task.group.as_deref());
+    let mut analyser = Analyser::new(cpus, names, Vec::new(), Ns::ZERO).in_groups(groups);
     if machine.topology.nr_cpus() >= cpus {
         analyser = analyser.on(&machine.topology);
     }
@@ -182,6 +183,15 @@ impl Off {
 
 /// The metrics that both have.
 pub fn errors(recording: &Recording, run: &Record) -> Vec<Off> {
+    errors_in(COMPARED, recording, run)
+}
+
+/// Those of these metrics that both have.
+pub fn errors_in<'m>(
+    metrics: impl IntoIterator<Item = &'m &'m str>,
+    recording: &Recording,
+    run: &Record,
+) -> Vec<Off> {
     let as_recorded = recording.beside(run);
     let one = |metric: &&str| {
         let known = Metric::find(metric).ok()?;
@@ -189,7 +199,7 @@ pub fn errors(recording: &Recording, run: &Record) -> Vec<Off> {
         let (recorded, replayed) = (of(&as_recorded)?, of(run)?);
         Some(Off { metric: (*metric).to_owned(), unit: known.unit.to_string(), recorded, replayed })
     };
-    COMPARED.iter().filter_map(one).collect()
+    metrics.into_iter().filter_map(one).collect()
 }
 
 /// A metric in which the replay is farther from the recording than it should be.
@@ -210,7 +220,9 @@ const NO_WAKEUPS: &str = "the recording has no wakeups: a sleep lasts until the 
      wakes another";
 
 /// How far CPU time, the number of switches and the median run delay may be off, per cent.
-const LIMITS: (f64, f64, f64) = (2.0, 15.0, 50.0);
+const LIMITS: (f64, f64, f64) = (2.0, 15.0, FAR_PCT);
+/// A figure of waits or periods that is off by more than that, per cent, is far from the recording.
+pub const FAR_PCT: f64 = 50.0;
 
 /// The metrics that are off by more than the limits, with the likely reasons.
 pub fn worse(recording: &Recording, prices: Prices, off: &[Off]) -> Vec<Worse> {

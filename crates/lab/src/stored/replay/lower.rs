@@ -406,7 +406,7 @@ fn steps(seen: &TaskSoFar, background: bool, place: impl Fn(usize) -> Option<usi
 }
 
 /// A group's path without the parts that workloads refuse: odd characters, and too many levels.
-fn plain(path: &str) -> Option<String> {
+pub(super) fn plain(path: &str) -> Option<String> {
     let odd = |c: char| if c.is_ascii_alphanumeric() || "-_.:@".contains(c) { c } else { '-' };
     let names = path.split('/').filter(|n| !n.is_empty() && *n != "." && *n != "..").take(LEVELS);
     let names: Vec<String> = names.map(|n| n.chars().map(odd).collect()).collect();

@@ -5,6 +5,7 @@
 //! printed with every prediction.
 
 pub mod fit;
+pub mod kept_groups;
 pub mod lower;
 mod silent;
 

@@ -20,6 +20,12 @@ const STATED: &[&str] = &[
 ];
 const STAT: &str = "cpu.stat";
 
+/// What a group's files say.
+fn stated(files: &dyn Files, folder: &Path) -> BTreeMap<&'static str, String> {
+    let read = |name: &&'static str| Some((*name, files.read(&folder.join(name)).ok()?.trim().to_owned()));
+    STATED.iter().filter_map(read).collect()
+}
+
 /// A group whose counters are being watched.
 pub struct WatchedGroup {
     /// Its path in its hierarchy.
@@ -27,6 +33,8 @@ pub struct WatchedGroup {
     folder: PathBuf,
     /// Its counters at the beginning.
     before: BTreeMap<String, u64>,
+    /// What its files said at the beginning.
+    said: BTreeMap<&'static str, String>,
 }
 
 impl WatchedGroup {
@@ -46,15 +54,27 @@ impl WatchedGroup {
         };
         let path = tops.iter().find_map(|top| folder.strip_prefix(top).ok()).unwrap_or(&folder);
         let path = format!("/{}", path.display().to_string().trim_start_matches('/'));
-        Ok(WatchedGroup { before: counters(&text), path, folder })
+        let said = stated(files, &folder);
+        Ok(WatchedGroup { before: counters(&text), path, folder, said })
     }
-    /// What the group is limited to, by the name of the file: `cgroup./web.cpu.max`.
+    /// What the group is limited to, by the name of the file: `cgroup./web.cpu.max`. Of a group that is gone, what it
+    /// was limited to at the beginning.
     pub fn stated(&self, files: &dyn Files) -> BTreeMap<String, String> {
-        let read = |name: &&str| {
-            let text = files.read(&self.folder.join(name)).ok()?;
-            Some((format!("cgroup.{}.{name}", self.path), text.trim().to_owned()))
+        let now = stated(files, &self.folder);
+        let all = if now.is_empty() { self.said.clone() } else { now };
+        all.into_iter().map(|(name, text)| (format!("cgroup.{}.{name}", self.path), text)).collect()
+    }
+    /// The files that say something else now than at the beginning, in words: "/web: cpu.max was 50000 100000 ...".
+    pub fn changed(&self, files: &dyn Files) -> Option<String> {
+        let now = stated(files, &self.folder);
+        let other = |(name, was): (&&str, &String)| {
+            let is = now.get(name).filter(|is| *is != was)?;
+            Some(format!("{name} was {was} when the recording began, and {is} when it ended"))
         };
-        STATED.iter().filter_map(read).collect()
+        let all: Vec<String> = self.said.iter().filter_map(other).collect();
+        let gone = (now.is_empty() && !self.said.is_empty()).then(|| "it was removed meanwhile".to_owned());
+        let words: Vec<String> = all.into_iter().chain(gone).collect();
+        (!words.is_empty()).then(|| format!("{}: {}", self.path, words.join("; ")))
     }
     /// What its counters have risen by, as metrics: `group./web.nr_throttled`.
     pub fn counted(&self, files: &dyn Files) -> BTreeMap<String, u64> {

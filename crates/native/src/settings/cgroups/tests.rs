@@ -174,6 +174,17 @@ fn a_watched_group_says_what_it_may_and_how_often_it_was_throttled_meanwhile() {
         assert_eq!((stated.len(), stated["cgroup./web.cpu.max"].as_str()), (2, "200000 100000"), "{word}");
         assert_eq!((counted["group./web.nr_periods"], counted["group./web.nr_throttled"]), (20, 1), "{word}");
     }
+    let group = WatchedGroup::begin(&kernel, "/web").unwrap();
+    assert_eq!(group.changed(&kernel), None);
+    kernel.files.borrow_mut().insert("/sys/fs/cgroup/web/cpu.max".into(), "max 100000".into());
+    let changed = group.changed(&kernel).unwrap();
+    assert!(
+        changed.starts_with("/web: cpu.max was 200000 100000 when") && changed.contains("max 100000"),
+        "{changed}"
+    );
+    kernel.files.borrow_mut().retain(|path, _| !path.starts_with("/sys/fs/cgroup/web/"));
+    assert!(group.changed(&kernel).unwrap().contains("removed"));
+    assert_eq!(group.stated(&kernel)["cgroup./web.cpu.max"], "200000 100000", "what it was at the beginning");
     let e = WatchedGroup::begin(&kernel, "/db").err().unwrap().to_string();
     assert!(e.contains("'/db'"), "{e}");
 }

@@ -132,6 +132,12 @@ impl Events {
         })
     }
 
+    /// Puts the workload's tasks into these task groups.
+    #[must_use]
+    pub fn in_groups(self, paths: &[Option<String>]) -> Events {
+        Events { analyser: self.analyser.in_groups(paths.iter().map(Option::as_deref)), ..self }
+    }
+
     /// Readable when [`Events::read`] should be called.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.sources.as_ref().map(|s| s.bell.fd())

@@ -1,0 +1,93 @@
+//! Bisections of a repository of anything: a small program, built and run on the running kernel.
+
+use crate::common::{Lab, texts};
+use serde_json::Value;
+
+/// Six commits, of which the second does not build and the fourth makes the program slower. Returns the fourth.
+fn repository(lab: &Lab) -> String {
+    let repo = lab.path().join("repo");
+    std::fs::create_dir(&repo).unwrap();
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.current_dir(&repo).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words);
+        let said = command.output().unwrap();
+        assert!(said.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&said.stderr));
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    };
+    git(&["init", "-q"]);
+    let fast = "sleep 0.02\necho \"score: $((100 + SCHEDLAB_SEED % 3))\"\n";
+    let slow = "sleep 0.2\necho \"score: $((200 + SCHEDLAB_SEED % 3))\"\n";
+    let commit = |program: &str, build: &str, subject: &str| {
+        lab.write("repo/program.in", &format!("#!/bin/sh\n[ -n \"$1\" ] || exit 7\n{program}"));
+        lab.write("repo/build.sh", &format!("{build}# {subject}\n"));
+        git(&["add", "-f", "."]);
+        git(&["commit", "-qm", subject]);
+        git(&["rev-parse", "HEAD"])
+    };
+    let good = "cp program.in program && chmod +x program\n";
+    commit(fast, good, "first");
+    commit(fast, "echo 'program.c:7: error: no' >&2; exit 1\n", "does not build");
+    commit(fast, good, "comment");
+    let first = commit(slow, good, "slower");
+    commit(slow, good, "more");
+    commit(slow, good, "last");
+    first
+}
+
+fn bisected(lab: &Lab, line: &str) -> (Value, String) {
+    let mut command = lab.command(line);
+    let output = command.env("SCHEDLAB_CACHE_DIR", lab.path().join("cache")).output().unwrap();
+    let (out, said) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    (serde_json::from_str(&out).unwrap(), said)
+}
+
+#[test]
+fn the_commit_that_made_a_program_slower_is_found_and_the_users_tree_stays() {
+    let lab = Lab::new();
+    let first = repository(&lab);
+    lab.write("repo/program.in", "not committed");
+    for figure in ["", "--metric-regex 'score=score: ([0-9]+)'"] {
+        let line = format!(
+            "bisect --repository repo --good HEAD~5 --build 'sh build.sh' {figure} --json -- ./program x"
+        );
+        let (found, said) = bisected(&lab, &line);
+        let firsts = found["first"].as_array().unwrap();
+        assert_eq!((firsts.len(), &firsts[0]["hash"]), (1, &Value::from(first.as_str())), "{found}");
+        assert!(found["bad"].as_f64() > found["good"].as_f64().map(|v| 1.5 * v), "{found}");
+        assert!(
+            found["steps"].as_array().unwrap().iter().all(|s| s["side"].is_null() || s["settled"] == true)
+        );
+        assert!(said.contains("old: ") && said.contains("new: "), "{said}");
+    }
+    assert_eq!(lab.text("repo/program.in"), "not committed");
+    assert!(!lab.path().join("repo/program").exists() && !lab.path().join("repo/.git/worktrees").exists());
+    let sources =
+        std::fs::read_dir(lab.path().join("cache/sources")).unwrap().flatten().next().unwrap().path();
+    let left = |e: &std::fs::DirEntry| e.file_name().to_string_lossy().starts_with("built-");
+    assert_eq!(std::fs::read_dir(sources).unwrap().flatten().filter(left).count(), 0, "folders of commits");
+}
+
+#[test]
+fn a_commit_that_does_not_build_or_fails_is_passed_over_and_ends_must_differ() {
+    let lab = Lab::new();
+    repository(&lab);
+    let line =
+        "bisect --repository repo --good HEAD~5 --bad HEAD~2 --build 'sh build.sh' --json -- ./program x";
+    let (found, said) = bisected(&lab, line);
+    assert_eq!(found["first"].as_array().unwrap().len(), 1, "{found}");
+    assert!(said.contains("passed over: ") && said.contains("program.c:7: error: no"), "{said}");
+    let says = |line: &str, code: i32, part: &str| {
+        let mut command = lab.command(line);
+        let output = command.env("SCHEDLAB_CACHE_DIR", lab.path().join("cache")).output().unwrap();
+        let said = texts(&output).1;
+        assert!(output.status.code() == Some(code) && said.contains(part), "{line}: {said}");
+    };
+    let of = "bisect --repository repo --good HEAD~5 --build 'sh build.sh'";
+    says(&format!("{of} --bad HEAD~3 -- ./program x"), 2, "does not differ between");
+    says(&format!("{of} --bad HEAD~4 -- ./program x"), 2, "the build failed");
+    says(&format!("{of} -- ./program"), 2, "ended with exit code 7");
+    says(&format!("{of} -- ./other"), 2, "'./other' is not installed");
+    says(&format!("{of} --metric odd -- ./program x"), 2, "--metric");
+    says(&format!("{of} --load hogs"), 2, "--build builds something that is not measured");
+}

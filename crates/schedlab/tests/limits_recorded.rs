@@ -1,0 +1,178 @@
+//! `schedlab limits` of recordings, by the binary: from a run to the sentence that answers the question.
+
+use crate::common::{Lab, unwrapped};
+use schedlab_base::testing::skipped;
+use std::path::Path;
+use std::process::Command;
+
+/// A pool in /web whose collector uses the quota of 0.3 CPUs up, and a neighbour in /batch.
+const WEB: &str = r#"
+name = "web"
+runs = 1
+machine = "smp-2"
+[workload]
+name = "pool"
+threads = 2
+rate = 300
+work = "200us"
+gc_every = 100
+gc_work = "70ms"
+runtime = "3s"
+[[beside]]
+name = "batch"
+called = "batch"
+[[group]]
+path = "/web"
+shares = 512
+quota = "30ms"
+tasks = ["*"]
+[[group]]
+path = "/batch"
+tasks = ["batch"]
+[[variant]]
+name = "v6.12"
+kernel = "v6.12"
+"#;
+
+/// A simulated recording of [`WEB`]; the folder of its store.
+fn recorded(lab: &Lab) -> String {
+    lab.write("web.toml", WEB);
+    lab.kept("run web.toml --out rec")
+}
+
+#[test]
+fn a_run_needs_nothing_else_its_group_and_limit_are_known_and_the_answer_is_a_sentence() {
+    let lab = Lab::new();
+    let run = recorded(&lab);
+    let text = lab.ok(&format!("limits {run} -q"));
+    let told = unwrapped(&text);
+    let parts =
+        ["as-is 0.3", "half 0.15", "burst 0.3+0.3", "/web.busy.", "throttled", "/batch.", "simulated v6.12"];
+    assert!(parts.iter().all(|part| told.contains(part)), "{text}");
+    assert!(told.contains("Removing the limit helps: ") && told.contains("run_delay.mean"), "{text}");
+    assert!(told.contains("the replay under the limit as it is: "), "{text}");
+    std::fs::create_dir(lab.path().join("kept")).unwrap();
+    // All runs are found again, and the experiment is an ordinary one with its schedule beside it.
+    lab.says(&format!("limits {run}"), 0, &["0 runs made, 50 found"]);
+    assert!(
+        lab.ok(&format!("limits {run} --save kept/mine.toml -q")).contains("schedlab run kept/mine.toml")
+    );
+    assert!(
+        lab.text("kept/mine.toml").contains("schedule = \"mine.sched\""),
+        "{}",
+        lab.text("kept/mine.toml")
+    );
+    lab.ok("run kept/mine.toml --runs 2 --format variants -q");
+    lab.says(&format!("limits {run} --save kept/mine.toml"), 2, &["mine.toml"]);
+    let json = lab.json(&format!("limits {run} --runs 2 --json -q"));
+    assert!(json["warnings"].to_string().contains("replay.off"), "{}", json["warnings"]);
+    let used = json["cells"][0]["metrics"]["group./web.cpus"]["mean"].as_f64();
+    assert!(used.is_some_and(|cpus| (0.1..=0.31).contains(&cpus)), "{used:?}");
+}
+
+#[test]
+fn the_busy_periods_of_a_recording_are_its_metrics_too() {
+    let lab = Lab::new();
+    let run = recorded(&lab);
+    let found = lab.records(&run).remove(0);
+    let busy = &found["series"]["group./web.busy"];
+    assert!(busy["count"].as_u64() > Some(100), "{busy}");
+    let all =
+        lab.ok(&format!("compare {run} --metric group./web.busy.p50 --metric group./web.run_delay.mean"));
+    assert!(all.contains("group./web.busy.p50"), "{all}");
+    // Another tool's recording does not know groups: its tasks are named.
+    lab.ok(&format!("trace {run} --format text -o web.txt"));
+    lab.says("limits web.txt --limit 500m", 2, &["is a recording (ftrace)", "schedlab import web.txt"]);
+    let told = lab.json("import web.txt --kernel 6.12.1 --machine smp-2 --json");
+    let folder = told["folder"].as_str().unwrap();
+    lab.says(
+        &format!("limits {folder} --limit 500m"),
+        2,
+        &["no task was recorded in a control group", "--task NAME"],
+    );
+    lab.says(
+        &format!("limits {folder} --limit 500m --group /web"),
+        2,
+        &["--group /web", "record --duration"],
+    );
+    lab.says(
+        &format!("limits {folder} --limit 300m --task nobody"),
+        2,
+        &["no task of the recording is named nobody"],
+    );
+    lab.says(
+        &format!("limits {folder} --task worker*"),
+        2,
+        &["did not keep the limit of /service", "--limit"],
+    );
+    let text = lab.ok(&format!("limits {folder} --limit 300m --task worker* --task job --runs 2 -q"));
+    assert!(text.contains("/service.") && text.contains("as-is 0.3"), "{text}");
+}
+
+#[test]
+fn what_a_recording_lacks_is_said_before_anything_is_simulated() {
+    let lab = Lab::new();
+    let run = recorded(&lab);
+    lab.says(&format!("limits {run} --group /wep"), 2, &["--group", "/web"]);
+    // A group whose limit was not kept, and one that has none.
+    lab.says(&format!("limits {run} --group /batch"), 2, &["did not keep the limit of /batch", "--limit"]);
+    lab.says(&format!("limits {run} --limit none"), 2, &["there is no limit to compare with", "--try"]);
+    let text = lab.ok(&format!("limits {run} --group /batch --limit none --try 1 --runs 2 -q"));
+    assert!(text.contains("as-is none") && !text.contains("Removing the limit"), "{text}");
+    lab.says("limits http --limit 1 --task a", 2, &["--task a is for recordings"]);
+    lab.says("limits nothing-there", 2, &["nothing-there"]);
+    lab.write("empty.sched", "schedlab-schedule 1 1000000\n");
+    lab.says("limits empty.sched --limit 1", 2, &["no task"]);
+}
+
+/// A loop that works for a millisecond or two and sleeps for five, in the control group that it is put into.
+const SERVICE: &str = "while :; do i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; sleep 0.005; done";
+
+/// A control group of this machine with a quota of 10 ms in 100 ms, which ends with the test.
+struct Limited(std::path::PathBuf);
+
+impl Limited {
+    fn new() -> Option<Limited> {
+        let name = format!("schedlab-test-{}", std::process::id());
+        let v1 = Path::new("/sys/fs/cgroup/cpu").join(&name);
+        std::fs::create_dir(&v1).ok()?;
+        let made = Limited(v1);
+        std::fs::write(made.0.join("cpu.cfs_quota_us"), "10000").ok()?;
+        Some(made)
+    }
+    fn path(&self) -> String {
+        format!("/{}", self.0.file_name().unwrap().to_string_lossy())
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        // A group can go when its last thread has been reaped.
+        for _ in 0..50 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_live_group_is_recorded_with_its_limit_and_answered_for() {
+    let lab = Lab::new();
+    let Some(group) = Limited::new() else {
+        return skipped("no control group with a quota can be made here");
+    };
+    let join = format!("echo $$ > {}/cgroup.procs; {SERVICE}", group.0.display());
+    let mut service = Command::new("sh").args(["-c", &join]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let line = ["record", "--duration", "2s", "--cgroup", &group.path(), "--json"];
+    let done = lab.command(&line[..]).output().unwrap();
+    service.kill().and_then(|()| service.wait()).unwrap();
+    if done.status.code() == Some(3) {
+        return skipped(String::from_utf8_lossy(&done.stderr));
+    }
+    let told: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let text = lab.ok(&format!("limits {} --runs 2 -q", told["folder"].as_str().unwrap()));
+    assert!(text.contains("as-is 0.1") && unwrapped(&text).contains(&format!("{}.", group.path())), "{text}");
+}
