@@ -8,8 +8,9 @@ use crate::table::matrix::{baseline, metrics};
 use crate::text::wrap;
 use crate::variants::label;
 use crate::{groups, row, short};
+use schedlab_base::each_once;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Measured};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
@@ -18,14 +19,58 @@ const NONE: &str = "none";
 /// Metrics that a sentence has at most of each kind.
 const MOST: usize = 2;
 
-/// Answers for each block of a table of limits. `group` is the service's; `far` is a figure in which a replay is far
-/// from its recording.
-///
-/// # Errors
-/// When `out` refuses.
-pub fn limits(c: &Comparison, group: &str, far: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+/// A figure of a recording, and of its replay under the recorded kernel.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub metric: String,
+    pub unit: String,
+    pub recorded: f64,
+    /// Of one run.
+    pub replayed: f64,
+}
+
+/// What was recorded, for answers by replays.
+#[derive(Clone, Debug)]
+pub struct AsRecorded {
+    pub figures: Vec<Figure>,
+    /// A figure that is off by more than that, per cent, is far from the recording.
+    pub far_pct: f64,
+    /// The table's baseline has the recorded machine and kernel, so that its means are set beside the recording.
+    pub is_baseline: bool,
+}
+
+impl AsRecorded {
+    /// What a figure is in the replay: the mean that the table shows, or that of one run.
+    fn replayed(&self, figure: &Figure, base: Option<&Cell>) -> f64 {
+        let mean = base.filter(|_| self.is_baseline).and_then(|cell| measured(cell, &figure.metric));
+        mean.map_or(figure.replayed, |m| m.mean)
+    }
+    fn shown(&self, figure: &Figure, base: Option<&Cell>) -> String {
+        let of = |number| value(number, &figure.unit);
+        format!("{} {} (recorded {})", figure.metric, of(self.replayed(figure, base)), of(figure.recorded))
+    }
+    /// The figures of metrics in which the replay is far from the recording, in words.
+    fn far(&self, base: &Cell, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let is_far = |f: &&Figure| {
+            let off = self.replayed(f, Some(base)) - f.recorded;
+            f.recorded != 0.0 && 100.0 * (off / f.recorded).abs() > self.far_pct
+        };
+        let all = self.figures.iter().filter(|f| wanted(&f.metric)).filter(is_far);
+        all.map(|f| self.shown(f, Some(base))).collect()
+    }
+    /// How far the replay under the limit as it is, the table's first baseline, is from the recording.
+    pub fn off(&self, c: &Comparison) -> String {
+        let base = groups(c).first().and_then(|cells| cells.get(baseline(c, cells)));
+        let all: Vec<String> = self.figures.iter().map(|f| self.shown(f, base)).collect();
+        format!("the replay under the limit as it is: {}", all.join(", "))
+    }
+}
+
+/// Answers for each block of a table of limits. `group` is the service's.
+pub fn limits(c: &Comparison, group: &str, recorded: Option<&AsRecorded>) -> Vec<String> {
     let blocks = groups(c);
     let several = blocks.len() > 1;
+    let (mut all, mut doubts) = (Vec::new(), Vec::new());
     for cells in blocks {
         let (Some(base), Some(free)) =
             (cells.get(baseline(c, cells)), cells.iter().find(|cell| label(cell) == NONE))
@@ -33,11 +78,37 @@ pub fn limits(c: &Comparison, group: &str, far: Option<&str>, out: &mut dyn Writ
             continue;
         };
         let head = if several { format!("{} on {}: ", free.load, free.machine) } else { String::new() };
-        write!(out, "{}", wrap("", &format!("{head}{}", answer(c, group, base, free))))?;
+        let (words, payers) = answer(c, group, base, free);
+        all.push(format!("{head}{words}"));
+        doubts.extend(recorded.into_iter().flat_map(|r| doubted(r, group, base, &payers)));
     }
-    let Some(far) = far else { return Ok(()) };
-    let words = format!("But the replay is far from the recording, so this may not hold: {far}.");
-    write!(out, "{}", wrap("", &words))
+    all.extend(each_once(&doubts));
+    all
+}
+
+/// Prints answers for people.
+///
+/// # Errors
+/// When `out` refuses.
+pub fn print(answers: &[String], out: &mut dyn Write) -> io::Result<()> {
+    answers.iter().try_for_each(|words| write!(out, "{}", wrap("", words)))
+}
+
+/// Where the replay is far from the recording: of the group, and of the others that the answer names.
+fn doubted(recorded: &AsRecorded, group: &str, base: &Cell, payers: &[String]) -> Vec<String> {
+    let own = format!("group.{group}.");
+    let of_group = recorded.far(base, |metric| metric.starts_with(&own)).into_iter().next().map(|far| {
+        let far = far.replacen(&own, "", 1);
+        format!("But the replay is far from the recording, so this may not hold: {far}.")
+    });
+    let others = recorded.far(base, |metric| payers.iter().any(|payer| payer == metric));
+    let others = (!others.is_empty()).then(|| {
+        let all = others.join(", ").replace("group./", "/");
+        format!(
+            "But of the others the replay is far from the recording, so their change may not hold: {all}."
+        )
+    });
+    of_group.into_iter().chain(others).collect()
 }
 
 /// A metric that both cells have, with its row.
@@ -47,7 +118,8 @@ struct Seen<'a> {
     words: String,
 }
 
-fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
+/// The answer, and the metrics of others that it names.
+fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> (String, Vec<String>) {
     let seen = |metric| seen(c, group, base, free, metric);
     let own: Vec<Seen<'_>> =
         metrics(c, free).filter(|m| is_latency(m, group, &free.workload)).filter_map(seen).collect();
@@ -58,7 +130,8 @@ fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
         format!("; {group} was throttled in {} of {} periods", count(n), count(all))
     });
     let never = throttled.is_some_and(|(n, _)| n == 0.0);
-    match (&better[..], &worse[..]) {
+    let (others, named) = if better.is_empty() { Default::default() } else { payers(c, group, base, free) };
+    let words = match (&better[..], &worse[..]) {
         ([], []) if own.is_empty() => {
             format!(
                 "Cannot tell whether removing the limit helps: no latency was measured with and without it{often}."
@@ -76,16 +149,14 @@ fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
             )
         }
         (better, []) => {
-            format!("Removing the limit helps: {}{}.", listed(better), payers(c, group, base, free))
+            format!("Removing the limit helps: {}{others}.", listed(better))
         }
         ([], worse) => format!("Removing the limit makes it worse: {}{often}.", listed(worse)),
-        (better, worse) => format!(
-            "Removing the limit helps in part: {}; but {}{}.",
-            listed(better),
-            listed(worse),
-            payers(c, group, base, free)
-        ),
-    }
+        (better, worse) => {
+            format!("Removing the limit helps in part: {}; but {}{others}.", listed(better), listed(worse))
+        }
+    };
+    (words, named)
 }
 
 /// Whether the metric is a time that the service's requests or tasks took.
@@ -97,15 +168,17 @@ fn is_latency(metric: &str, group: &str, workload: &str) -> bool {
     }
 }
 
+fn measured<'a>(cell: &'a Cell, metric: &str) -> Option<&'a Measured> {
+    cell.metrics.get(metric).and_then(CellStat::measured)
+}
+
 fn seen<'a>(c: &'a Comparison, group: &str, base: &Cell, free: &Cell, metric: &'a str) -> Option<Seen<'a>> {
-    let stat =
-        |cell: &Cell| cell.metrics.get(metric).and_then(CellStat::measured).map(|m| (m.mean, m.unit.clone()));
-    let ((was, unit), (is, _)) = (stat(base)?, stat(free)?);
+    let (was, is) = (measured(base, metric)?, measured(free, metric)?);
     let row = row(c, free, metric)?;
     let by = row.change_pct.map_or_else(|| "new".to_owned(), change);
     let name =
         metric.strip_prefix(&format!("group.{group}.")).unwrap_or_else(|| short(metric, &free.workload));
-    let words = format!("{name} {} -> {} ({by})", value(was, &unit), value(is, &unit));
+    let words = format!("{name} {} -> {} ({by})", value(was.mean, &was.unit), value(is.mean, &was.unit));
     Some(Seen { metric, row, words })
 }
 
@@ -123,15 +196,12 @@ fn listed(all: &[&Seen<'_>]) -> String {
 
 /// Throttled periods of the group under its limit, and all of its periods.
 fn throttled(base: &Cell, group: &str) -> Option<(f64, f64)> {
-    let mean = |name: &str| {
-        let stat = base.metrics.get(&format!("group.{group}.{name}")).and_then(CellStat::measured);
-        stat.map(|m| m.mean)
-    };
+    let mean = |name: &str| measured(base, &format!("group.{group}.{name}")).map(|m| m.mean);
     Some((mean("nr_throttled")?, mean("nr_periods")?))
 }
 
-/// What it does to the others, as far as it is decided.
-fn payers(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
+/// What it does to the others, as far as it is decided, and the metrics that this names.
+fn payers(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> (String, Vec<String>) {
     let of_others = |m: &&str| {
         m.strip_prefix("group.")
             .is_some_and(|rest| !rest.strip_prefix(group).is_some_and(|end| end.starts_with('.')))
@@ -139,17 +209,21 @@ fn payers(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> String {
     let others: Vec<Seen<'_>> =
         metrics(c, free).filter(of_others).filter_map(|m| seen(c, group, base, free, m)).collect();
     let plain = |s: &Seen<'_>| s.words.strip_prefix("group.").unwrap_or(&s.words).to_owned();
-    let with = |verdicts: &[Verdict]| -> Vec<String> {
-        others.iter().filter(|s| verdicts.contains(&s.row.verdict)).map(plain).take(MOST).collect()
+    let with = |verdicts: &[Verdict]| -> Vec<&Seen<'_>> {
+        others.iter().filter(|s| verdicts.contains(&s.row.verdict)).take(MOST).collect()
     };
     let (changed, unclear) =
         (with(&[Verdict::Better, Verdict::Worse, Verdict::Changed]), with(&[Verdict::Unclear]));
-    match (&changed[..], &unclear[..]) {
+    let words = match (&changed[..], &unclear[..]) {
         ([], []) if others.is_empty() => String::new(),
         ([], []) => "; the others are as before".to_owned(),
         ([], _) => "; what the others pay can't be told".to_owned(),
-        (changed, _) => format!("; of the others, {}", changed.join(", ")),
-    }
+        (changed, _) => {
+            let all: Vec<String> = changed.iter().map(|s| plain(s)).collect();
+            format!("; of the others, {}", all.join(", "))
+        }
+    };
+    (words, changed.iter().map(|s| s.metric.to_owned()).collect())
 }
 
 #[cfg(test)]
@@ -162,6 +236,10 @@ mod tests {
 
     /// The answer where each metric has that verdict, with that many of 50 periods throttled.
     fn said(verdicts: &[(&str, &str)], throttled: f64) -> String {
+        said_of(verdicts, throttled, None)
+    }
+
+    fn said_of(verdicts: &[(&str, &str)], throttled: f64, recorded: Option<&AsRecorded>) -> String {
         let names: Vec<&str> = verdicts.iter().map(|(metric, _)| *metric).collect();
         let measured = |unit: &str, v: f64| serde_json::json!({ "unit": unit, "better": "lower", "mean": v, "std_pct": 1.0, "values": [v] });
         let cell = |variant: &str, v: f64| {
@@ -189,7 +267,7 @@ mod tests {
         }))
         .unwrap();
         let mut out = Vec::new();
-        limits(&comparison, "/service", None, &mut out).unwrap();
+        print(&limits(&comparison, "/service", recorded), &mut out).unwrap();
         String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -239,5 +317,28 @@ mod tests {
         assert!(better.ends_with("; what the others pay can't be told."), "{better}");
         assert!(said(&[(P99, "better"), (CPUS, "same")], 3.0).ends_with("; the others are as before."));
         assert!(!said(&[(P99, "better")], 3.0).contains("others"));
+    }
+
+    #[test]
+    fn a_neighbour_that_is_named_has_a_doubt_where_its_replay_is_far_from_the_recording() {
+        const OTHER: &str = "group./batch.run_delay.mean";
+        let of = |metric: &str, recorded| Figure {
+            metric: metric.to_owned(),
+            unit: "ns".to_owned(),
+            recorded,
+            replayed: 3e6,
+        };
+        let told = |verdict, is_baseline, recorded| {
+            let figures = vec![of("group./service.busy.p50", 3e6), of(OTHER, recorded)];
+            let recorded = AsRecorded { figures, far_pct: 50.0, is_baseline };
+            said_of(&[(P99, "better"), (OTHER, verdict)], 9.0, Some(&recorded))
+        };
+        // The table's mean is 2 ms, that of the one run 3 ms.
+        let doubt = "But of the others the replay is far from the recording, so their change may not hold: \
+                     /batch.run_delay.mean 2.00ms (recorded 4.50ms).";
+        assert!(told("worse", true, 4.5e6).ends_with(doubt), "{}", told("worse", true, 4.5e6));
+        assert!(!told("worse", false, 4.5e6).contains("But"), "{}", told("worse", false, 4.5e6));
+        assert!(told("worse", false, 9e6).ends_with("3.00ms (recorded 9.00ms)."));
+        assert!(!told("unclear", true, 4.5e6).contains("But"), "it is not named");
     }
 }

@@ -92,6 +92,7 @@ pub fn curve(k: &Knees) -> Comparison {
         uncertainty: Vec::new(),
         looks: Vec::new(),
         runs_needed: None,
+        answers: Vec::new(),
         warnings: Vec::new(),
     }
 }

@@ -108,6 +108,10 @@ pub struct WatchOptions {
 }
 
 impl WatchOptions {
+    /// As with `--events`, unless counters were asked for.
+    pub fn set_events(&mut self) {
+        self.events |= self.counters.is_none();
+    }
     /// How closely runs are watched, at the least.
     ///
     /// # Errors

@@ -13,7 +13,6 @@ use schedlab_base::{Error, Result, counted, each_once};
 use schedlab_cluster::parcel::{Contents, Parcel, Protocol};
 use schedlab_cluster::slurm;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::CountedWarning;
 use schedlab_compare::predicted::predicted;
 use schedlab_lab::ask::experiment::{MAX_RUNS, Part};
 use schedlab_lab::make::budget::Budget;
@@ -21,7 +20,7 @@ use schedlab_lab::make::plan::Run;
 use schedlab_lab::{Backend, Cell, Compared, Engine, Experiment, Lab, Options, Plan, RunRequest};
 use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, RunDir, Store};
-use std::io::{self, Write};
+use schedlab_report::answer;
 use std::path::{Path, PathBuf};
 
 /// The value of an experiment's `--load`. An option `--load` with another value is another option.
@@ -146,6 +145,10 @@ impl ExperimentOptions {
     /// What makes the command fail after its result.
     pub fn gate(&self) -> &GateOptions {
         &self.gate
+    }
+    /// Records events of live runs, as far as nothing else was asked for.
+    pub fn set_events(&mut self) {
+        self.watch.set_events();
     }
     /// Takes the machines out: an experiment is made for machines and does not contain them.
     pub fn take_machines(&mut self) -> Vec<String> {
@@ -274,19 +277,18 @@ pub fn conduct(experiment: Experiment, options: &ExperimentOptions) -> Result<()
     options.gate.check(&conducted(experiment, options)?.comparison)
 }
 
-/// As [`conduct`], with warnings about the whole comparison, and words behind a table for people.
+/// As [`conduct`]; `complete` adds warnings and answers, which stand behind a table for people.
 ///
 /// # Errors
 /// As [`conduct`].
 pub fn conduct_noted(
     experiment: Experiment,
     options: &ExperimentOptions,
-    notes: Vec<CountedWarning>,
-    words: impl FnOnce(&Comparison, &mut dyn Write) -> io::Result<()>,
+    complete: impl FnOnce(&mut Comparison),
 ) -> Result<()> {
-    let comparison = conducted_with(experiment, options, notes)?.comparison;
+    let comparison = conducted_with(experiment, options, complete)?.comparison;
     if options.form.is_table() && !options.has_outlet() {
-        output::result(|out| words(&comparison, out))?;
+        output::result(|out| answer::print(&comparison.answers, out))?;
     }
     options.gate.check(&comparison)
 }
@@ -300,7 +302,7 @@ pub fn conduct_suite(experiment: Experiment, options: &ExperimentOptions) -> Res
         Backend::Code => published::doubted(switched(&experiment))?,
         _ => Vec::new(),
     };
-    let comparison = conducted_with(experiment, options, doubts)?.comparison;
+    let comparison = conducted_with(experiment, options, |c| c.warnings.extend(doubts))?.comparison;
     options.gate.check(&comparison)?;
     gate::none_stopped(&comparison)?;
     gate::none_left_out(&comparison)
@@ -328,21 +330,21 @@ pub struct Conducted {
 
 /// As [`conduct`], but without a check of the result.
 pub fn conducted(experiment: Experiment, options: &ExperimentOptions) -> Result<Conducted> {
-    conducted_with(experiment, options, Vec::new())
+    conducted_with(experiment, options, |_| ())
 }
 
-/// As [`conducted`], with further warnings.
+/// As [`conducted`]; `complete` adds to the comparison before it is shown.
 fn conducted_with(
     experiment: Experiment,
     options: &ExperimentOptions,
-    more: Vec<CountedWarning>,
+    complete: impl FnOnce(&mut Comparison),
 ) -> Result<Conducted> {
     options.check()?;
     if options.watch.keep_events {
         Store::create(&options.out)?;
     }
     let mut made = options.compared(experiment)?;
-    made.comparison.warnings.extend(more);
+    complete(&mut made.comparison);
     common::print(&made.comparison, &options.form, &options.gate)?;
     if let Some(unfinished) = made.unfinished.take() {
         return Err(unfinished);

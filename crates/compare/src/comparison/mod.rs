@@ -167,6 +167,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         uncertainty,
         looks: Look::all(&question.looks),
         runs_needed,
+        answers: Vec::new(),
         warnings,
     })
 }

@@ -51,6 +51,9 @@ pub struct Comparison {
     /// The fewest runs of a cell with which some row could show a change; `None` if a row already can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_needed: Option<u64>,
+    /// Sentences that answer what was asked ('schedlab limits').
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<String>,
     pub warnings: Vec<CountedWarning>,
 }
 

@@ -10,7 +10,7 @@ use crate::ask::experiment::Experiment;
 use crate::ask::experiment::template::Template;
 use crate::ask::experiment::write::quoted;
 use crate::search::limits_recorded;
-pub use crate::search::limits_recorded::recorded_groups;
+pub use crate::search::limits_recorded::{other_groups, recorded_groups};
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::cpu_limit::{Formula, Request, cpus_in_words};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
@@ -307,12 +307,14 @@ fn metrics(spec: &Spec, wanted: &LimitsRequest<'_>) -> Result<Vec<String>> {
         all.extend(others.map(|m| (*m).to_owned()));
     }
     all.extend(["nr_throttled", "nr_periods"].map(|count| format!("group.{}.{count}", wanted.group)));
-    all.push(format!("group.{}.cpus", wanted.group));
-    all.extend(limits_recorded::others(spec, wanted.group)?);
+    // The work of a replay is fixed and its length is not: CPUs would tell nothing.
+    let by_time = !matches!(spec, Spec::Replay { .. });
+    all.extend(by_time.then(|| format!("group.{}.cpus", wanted.group)));
+    all.extend(limits_recorded::other_groups(spec, wanted.group)?);
     if let Some(neighbours) = wanted.neighbours {
         let bench = spec::find(&neighbours.name)?;
         all.extend(bench.own.first().map(|metric| (*metric).to_owned()));
-        all.push(format!("group.{NEIGHBOURS}.cpus"));
+        all.extend(by_time.then(|| format!("group.{NEIGHBOURS}.cpus")));
     }
     Ok(all)
 }

@@ -24,12 +24,13 @@ pub fn recorded_groups(spec: &Spec) -> Result<Vec<String>> {
     Ok(spec.build(0)?.groups.into_iter().skip(1).map(|group| group.path).collect())
 }
 
-/// The metrics of a recorded group; `periods` is how often it was busy in the recording, if that is known.
+/// The metrics of a recorded group; `periods` is how often it was busy in the recording, if that is known. The mean is
+/// always there, so that two recordings of one service have answers that compare.
 pub(super) fn metrics(group: &str, periods: Option<u64>) -> Vec<String> {
     let own = |metric: &str| format!("group.{group}.{metric}");
     let tail = TAILS.iter().find(|(_, of)| periods.is_none_or(|n| n >= FEWER * of * MIN_TAIL_SAMPLES));
-    let busy = ["busy.p50".to_owned(), format!("busy.{}", tail.map_or("mean", |(tail, _)| tail))];
-    let busy = busy.iter().filter(|_| periods != Some(0)).map(|metric| own(metric));
+    let busy = ["mean", "p50"].into_iter().chain(tail.map(|(tail, _)| *tail));
+    let busy = busy.filter(|_| periods != Some(0)).map(|stat| own(&format!("busy.{stat}")));
     let waits = ["run_delay.mean"].map(own);
     busy.chain(waits).collect()
 }
@@ -38,7 +39,7 @@ pub(super) fn metrics(group: &str, periods: Option<u64>) -> Vec<String> {
 ///
 /// # Errors
 /// When the schedule can't be read.
-pub(super) fn others(spec: &Spec, group: &str) -> Result<Vec<String>> {
+pub fn other_groups(spec: &Spec, group: &str) -> Result<Vec<String>> {
     let Spec::Replay { file, text, .. } = spec else { return Ok(Vec::new()) };
     let top = |path: &str| format!("/{}", path.split('/').nth(1).unwrap_or_default());
     let mut used: BTreeMap<String, u64> = BTreeMap::new();
@@ -73,12 +74,12 @@ r800
 ";
         let spec = Spec::replay("x", text.to_owned(), Prices::default()).unwrap();
         let of = |periods| metrics("/a/b", periods).join(" ").replace("group./a/b.", "");
-        assert_eq!(of(None), "busy.p50 busy.p99 run_delay.mean");
-        assert_eq!(of(Some(2000)), "busy.p50 busy.p99 run_delay.mean");
-        assert_eq!(of(Some(1999)), "busy.p50 busy.p95 run_delay.mean");
-        assert_eq!(of(Some(30)), "busy.p50 busy.mean run_delay.mean");
+        assert_eq!(of(None), "busy.mean busy.p50 busy.p99 run_delay.mean");
+        assert_eq!(of(Some(2000)), "busy.mean busy.p50 busy.p99 run_delay.mean");
+        assert_eq!(of(Some(1999)), "busy.mean busy.p50 busy.p95 run_delay.mean");
+        assert_eq!(of(Some(30)), "busy.mean busy.p50 run_delay.mean");
         assert_eq!(of(Some(0)), "run_delay.mean");
-        let beside = others(&spec, "/a/b").unwrap();
+        let beside = other_groups(&spec, "/a/b").unwrap();
         assert_eq!(beside, ["group./heavy.run_delay.mean", "group./light.run_delay.mean"]);
     }
 }

@@ -58,6 +58,7 @@ fn comparison(cells: Vec<Cell>) -> Comparison {
         uncertainty: vec![],
         looks: vec![],
         runs_needed: None,
+        answers: Vec::new(),
         warnings: Vec::new(),
     }
 }

@@ -1,13 +1,14 @@
 //! `schedlab limits`: what a CPU limit does to a service's latency and to its neighbours.
 
 use super::limits_recorded::{self, HOW_TO_RECORD, Recorded, ScheduleFile};
+use super::limits_refused as refused;
 use crate::cli::Entry;
 use crate::common;
 use crate::experiments::{self, ExperimentOptions};
 use crate::workloads;
 use crate::{commands::new, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Result, input};
+use schedlab_base::{Error, Result, Warning, input};
 use schedlab_compare::comparison::CountedWarning;
 use schedlab_kernel::cpu_limit::{self, FORMULAS, Formula, LIMITS, LanguageRuntime, REQUESTS, Request};
 use schedlab_kernel::{Limit, Variant};
@@ -18,6 +19,7 @@ use schedlab_lab::search::limits::{self, DEFAULT_MACHINE, LimitsRequest, Neighbo
 use schedlab_lab::stored::replay::kept_groups::KeptGroup;
 use schedlab_machine::sysfs::HOST;
 use schedlab_record::store::RECORD_FILE;
+use schedlab_report::answer::{self, AsRecorded};
 use schedlab_workload::replay::Prices;
 use schedlab_workload::spec::MAX_FILE_MB;
 use schedlab_workload::{Spec, spec};
@@ -172,12 +174,25 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(file) = &args.save {
         new::check_name(file, Path::new(file))?;
     }
+    if matches!(asked.spec, Spec::Replay { .. }) {
+        refused::of_schedule(args.alone, !args.threads_of.is_empty())?;
+        if args.options.backend() == Backend::Host {
+            // Without programs that measure their requests, events do.
+            args.options.set_events();
+            args.options.check()?;
+        }
+    }
     let group = args.group(&asked)?;
     let (limit, request) = args.words(&asked, &group)?;
+    if let Some(text) = &args.limit {
+        let (name, cpus) = args.largest(&machines, &asked)?;
+        refused::above_the_machine(text, &limit, (&name, cpus), asked.kept(&group).map(|kept| &kept.limit))?;
+    }
     let tried = args.tried(&limit, request)?;
     let kernels = kernels(&wanted, &args.options, &machines, asked.recorded.as_ref())?;
     let neighbours = args.neighbours(&asked)?;
     let fixed = asked.recorded.as_ref().map_or_else(Vec::new, |recorded| recorded.fixed(&group));
+    let is_as_recorded = wanted.is_empty() && machines.is_empty();
     let machines = args.machines_of(machines, &asked)?;
     let mut question = LimitsRequest {
         workloads: &[],
@@ -195,30 +210,36 @@ fn run(matches: &ArgMatches) -> Result<()> {
     };
     // What can't be compared is refused before anything is simulated.
     limits::variants(&question)?;
-    let Replayable { spec, notes, far, periods } = args.replayable(asked, &question)?;
+    let Replayable { spec, notes, figures, periods } = args.replayable(asked, &question)?;
+    let figures = figures.map(|all| AsRecorded { is_baseline: is_as_recorded, ..all });
     question.periods = periods;
     let workloads = args.workloads(spec, &limit, &machines)?;
     question.workloads = &workloads;
     let mut experiment = limits::experiment(&question)?;
     if let Some(file) = &args.save {
-        limits_recorded::name_files_beside(file, &machines, &mut experiment.text);
+        let beside = limits_recorded::name_files_beside(file, &machines, &mut experiment.text);
         new::write(Path::new(file), &experiment.text)?;
         return output::result(|out| {
-            writeln!(out, "{file}: {}\nnext: schedlab run {file} --format variants", experiment.about)
+            writeln!(out, "{file}: {}", experiment.about)?;
+            beside.iter().try_for_each(|other| writeln!(out, "{other}: belongs to it"))?;
+            writeln!(out, "next: schedlab run {file} --format variants")
         });
     }
     plan::check_compares(&experiment, args.options.backend())?;
-    experiments::conduct_noted(experiment, &args.options, notes, |comparison, out| {
-        schedlab_report::answer::limits(comparison, &group, far.as_deref(), out)
+    experiments::conduct_noted(experiment, &args.options, |comparison| {
+        let off = figures.iter().map(|all| Warning::new("replay.off", all.off(comparison)));
+        let notes = off.chain(notes).map(CountedWarning::of_all);
+        comparison.warnings.extend(notes.collect::<Vec<_>>());
+        comparison.answers = answer::limits(comparison, &group, figures.as_ref());
     })
 }
 
 /// A workload that can be run.
 struct Replayable {
     spec: Spec,
-    notes: Vec<CountedWarning>,
-    /// Where its replay is far from the recording.
-    far: Option<String>,
+    notes: Vec<Warning>,
+    /// Figures of a recording and of its replay.
+    figures: Option<AsRecorded>,
     /// How often a recorded group was busy.
     periods: Option<u64>,
 }
@@ -252,7 +273,8 @@ impl LimitsArgs {
             path.ends_with(RECORD_FILE) || ends("toml") || schedlab_import::form_at(path).is_some();
         let is_description = (ends("json") || path.is_file()) && !is_other;
         if is_description || name == "-" {
-            return workloads::in_file(name, matches).map(AskedWorkload::of);
+            let read = workloads::in_file(name, matches).map_err(|e| refused::unless_described(path, e));
+            return read.map(AskedWorkload::of);
         }
         let (backend, quiet) = (self.options.backend(), self.options.quiet());
         let mut recorded = Recorded::find(name, self.options.out(), backend, quiet)?;
@@ -324,16 +346,32 @@ impl LimitsArgs {
     fn replayable(&self, asked: AskedWorkload, question: &LimitsRequest<'_>) -> Result<Replayable> {
         let schedule = self.save.as_deref().map(limits_recorded::schedule_beside);
         let Some(recorded) = asked.recorded else {
-            return Ok(Replayable { spec: asked.spec, notes: Vec::new(), far: None, periods: None });
+            return Ok(Replayable { spec: asked.spec, notes: Vec::new(), figures: None, periods: None });
         };
         if let Some(path) = &schedule {
             new::check_name(&path.display().to_string(), path)?;
         }
         let to = schedule.as_deref().map_or(ScheduleFile::In(self.options.out()), ScheduleFile::At);
-        let as_is = limits::as_it_is(question, &recorded.kernel);
+        // The code of another kernel may stand for that of the recorded one.
+        let by = question.kernels.first().filter(|_| self.options.backend() == Backend::Code);
+        let as_is = limits::as_it_is(question, by.unwrap_or(&recorded.kernel));
         let fitted = recorded.fitted(as_is, &to, (self.options.backend(), self.options.quiet()))?;
-        let notes = fitted.notes.into_iter().map(CountedWarning::of_all).collect();
-        Ok(Replayable { spec: fitted.spec, notes, far: fitted.far, periods: fitted.periods })
+        let (notes, figures) = (fitted.notes, Some(fitted.figures));
+        Ok(Replayable { spec: fitted.spec, notes, figures, periods: fitted.periods })
+    }
+    /// The machine with most CPUs, and their number.
+    fn largest(&self, named: &[String], asked: &AskedWorkload) -> Result<(String, u64)> {
+        if self.options.backend() == Backend::Host {
+            return Ok(("this host".to_owned(), common::cpus()));
+        }
+        if let Some(recorded) = asked.recorded.as_ref().filter(|_| named.is_empty()) {
+            return Ok(("the recorded machine".to_owned(), recorded.cpus()));
+        }
+        let default = [DEFAULT_MACHINE.to_owned()];
+        let all = if named.is_empty() { &default } else { named };
+        let of = |name: &String| Ok((name.clone(), common::machine(name, None)?.topology.nr_cpus() as u64));
+        let all = all.iter().map(of).collect::<Result<Vec<_>>>()?;
+        Ok(all.into_iter().max_by_key(|(_, cpus)| *cpus).unwrap_or_default())
     }
     /// The machines of the question: those that were named, or the recorded one.
     fn machines_of(&self, named: Vec<String>, asked: &AskedWorkload) -> Result<Vec<String>> {
@@ -443,6 +481,9 @@ fn kernels(
     let backend = options.backend();
     if let Some(recorded) = recorded.filter(|_| wanted.is_empty() && backend.is_simulated()) {
         return Ok(vec![recorded.kernel.clone()]);
+    }
+    if let Some(recorded) = recorded.filter(|_| wanted.is_empty() && backend == Backend::Vm) {
+        return Err(refused::no_kernel(backend, &recorded.kernel.kernel));
     }
     if wanted.is_empty() {
         let machine = machines.first().map_or(DEFAULT_MACHINE, String::as_str);

@@ -1,29 +1,36 @@
 //! A stored recording in the question about a limit: the schedule that is made of it, and what the recording says about
 //! its group, machine and kernel.
 
+use super::limits_refused as refused;
 use super::replay::{self, Replaying};
-use crate::common;
+use crate::{common, output};
 use schedlab_base::temp::write_whole;
-use schedlab_base::{Backend, Error, Result, Warning, hash};
+use schedlab_base::{Backend, Error, Origin, Result, Warning, hash};
 use schedlab_compare::runs::Filter;
 use schedlab_import::to_run::ChosenTasks;
 use schedlab_kernel::Variant;
 use schedlab_lab::ask::experiment::write::quoted;
-use schedlab_lab::search::limits::recorded_groups;
+use schedlab_lab::search::limits::{other_groups, recorded_groups};
 use schedlab_lab::stored::events::Events;
 use schedlab_lab::stored::named::RunChoice;
 use schedlab_lab::stored::replay::fit::{self, Off, Recording};
 use schedlab_lab::stored::replay::kept_groups::{KeptGroup, groups_of};
 use schedlab_machine::Machine;
-use schedlab_record::{Record, Series, Store};
+use schedlab_record::store::RECORD_FILE;
+use schedlab_record::{Record, RunDir, Series, Store, store};
+use schedlab_report::answer::{AsRecorded, Figure};
 use schedlab_workload::Spec;
 use schedlab_workload::replay::Prices;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How a group's limit gets into a recording.
 pub const HOW_TO_RECORD: &str =
     "schedlab record --duration 10s --cgroup /web records the schedule with a group and its limit";
+
+/// The beginning of the names of groups that the kernel makes for sessions.
+const AUTOGROUP: &str = "/autogroup-";
 
 /// A recording that was read.
 pub struct Recorded {
@@ -45,8 +52,7 @@ impl Recorded {
     /// # Errors
     /// When there is none, it kept no events, or nothing runs in it.
     pub fn find(name: &str, store: &Path, backend: Backend, quiet: bool) -> Result<Recorded> {
-        let wanted = RunChoice { store, filter: Filter::default(), seed: None };
-        let run = wanted.find(name)?;
+        let run = newest_named(name, store)?;
         let record = run.record()?;
         let (machine, kernel, recording) = {
             let mut events = Events::of(&run, &record)?.clocked(&common::SIMULATED);
@@ -71,13 +77,18 @@ impl Recorded {
     /// When no task has such a name.
     pub fn put_into(&mut self, group: &str, names: &[String]) -> Result<()> {
         let chosen = ChosenTasks { names: names.to_vec(), ..ChosenTasks::default() };
-        let mut found = false;
-        for part in &mut self.recording.schedule.parts {
-            if chosen.names_task(&part.name) {
-                (part.group, part.background, found) = (Some(group.to_owned()), false, true);
-            }
+        let parts = &mut self.recording.schedule.parts;
+        let mut own: Vec<_> = parts.iter_mut().filter(|part| chosen.names_task(&part.name)).collect();
+        // The kernel's own groups of sessions are not those of services.
+        let there = own.iter().filter_map(|part| part.group.as_deref());
+        let there: BTreeSet<&str> = there.filter(|path| !path.starts_with(AUTOGROUP)).collect();
+        if !there.is_empty() {
+            let there: Vec<&str> = there.into_iter().collect();
+            return Err(Error::input(format!("this recording knows the groups of {}", names.join(" and ")))
+                .help(format!("--group {}", there.join(", or --group "))));
         }
-        if !found {
+        own.iter_mut().for_each(|part| (part.group, part.background) = (Some(group.to_owned()), false));
+        if own.is_empty() {
             return Err(Error::input(format!("no task of the recording is named {}", names.join(" or ")))
                 .help("'schedlab latency RUN' lists its tasks; NAME* takes all names that begin so"));
         }
@@ -151,6 +162,11 @@ impl Recorded {
         write_whole(&path, text.as_bytes()).map(|()| path)
     }
 
+    /// CPUs of the recorded machine.
+    pub fn cpus(&self) -> u64 {
+        self.machine.topology.nr_cpus() as u64
+    }
+
     /// The schedule as a workload, fitted to its machine, with the group limited as it was; and how far its replay is
     /// from the recording.
     ///
@@ -164,7 +180,10 @@ impl Recorded {
     ) -> Result<Fitted> {
         let by = if backend == Backend::Code { backend } else { Backend::Sim };
         let group = as_is.groups.first().map(|group| group.path.clone()).unwrap_or_default();
-        let kernels = Replaying::of(by, vec![as_is], &Arc::new(self.machine.clone()), quiet)?;
+        // A kernel that was named needs not be offered.
+        let is_recorded = as_is.kernel == self.kernel.kernel;
+        let kernels = Replaying::of(by, vec![as_is], &Arc::new(self.machine.clone()), quiet)
+            .map_err(|e| if is_recorded { refused::no_code(e, &self.kernel.kernel) } else { e })?;
         let stop = crate::interrupt::stop_flag()?;
         let name = format!("{} replayed", self.record.workload);
         let fitted = fit::fit(&name, &self.recording, &|spec| kernels.cell(0, spec), 1, stop)?
@@ -176,14 +195,18 @@ impl Recorded {
         };
         let own = ["busy.p50", "busy.mean", "run_delay.mean", "nr_throttled", "nr_periods"];
         let own = own.map(|metric| format!("group.{group}.{metric}"));
+        let others = other_groups(&self.spec, &group)?;
         let all = ["cpu_time", "switches.voluntary"].into_iter();
-        let compared: Vec<&str> = all.chain(own.iter().map(String::as_str)).collect();
-        let all_off = fit::errors_in(&compared, &self.recording, &fitted.run);
-        let far = all_off
-            .iter()
-            .find(|o| own.contains(&o.metric) && o.pct().is_some_and(|p| p.abs() > fit::FAR_PCT));
-        let far = far.map(|o| shown(o).replace(&format!("group.{group}."), ""));
-        let mut notes = vec![off(&all_off)];
+        let compared: Vec<&str> = all.chain(own.iter().chain(&others).map(String::as_str)).collect();
+        let figures = fit::errors_in(&compared, &self.recording, &fitted.run).into_iter();
+        let figures = figures.map(|Off { metric, unit, recorded, replayed }| Figure {
+            metric,
+            unit,
+            recorded,
+            replayed,
+        });
+        let figures = AsRecorded { figures: figures.collect(), far_pct: fit::FAR_PCT, is_baseline: false };
+        let mut notes = Vec::new();
         if self.periods(&group) == Some(0) {
             let text = format!(
                 "{group} was never asleep: it has no busy periods, and its waits for a CPU are shown"
@@ -205,7 +228,7 @@ impl Recorded {
         notes.extend(worse.chain(losses.cloned()));
         let busy = fitted.run.found.series.get(&format!("group.{group}.busy")).map_or(0, Series::count);
         let periods = self.periods(&group).or(Some(busy).filter(|_| !self.recording.lacks_wakeups));
-        Ok(Fitted { spec, notes, far, periods })
+        Ok(Fitted { spec, notes, figures, periods })
     }
 }
 
@@ -219,24 +242,37 @@ pub enum ScheduleFile<'a> {
 /// The replay of a recording.
 pub struct Fitted {
     pub spec: Spec,
-    /// How far it is from the recording, and what the recording lacks.
+    /// Where it is off, and what the recording lacks.
     pub notes: Vec<Warning>,
     /// How often the group was busy, as far as it is known.
     pub periods: Option<u64>,
-    /// The first of the group's figures in which the replay is far from the recording, with both values.
-    pub far: Option<String>,
+    /// Figures of both.
+    pub figures: AsRecorded,
 }
 
-/// A figure of a replay, and the recording's.
-fn shown(off: &Off) -> String {
-    let of = |value| schedlab_report::number::value(value, &off.unit);
-    format!("{} {} (recorded {})", off.metric, of(off.replayed), of(off.recorded))
-}
-
-/// How far the replay is from the recording.
-fn off(all: &[Off]) -> Warning {
-    let all: Vec<String> = all.iter().map(shown).collect();
-    Warning::new("replay.off", format!("the replay under the limit as it is: {}", all.join(", ")))
+/// The run of that name; of a cell with several recordings the newest, with a note.
+fn newest_named(name: &str, store: &Path) -> Result<RunDir> {
+    let path = Path::new(name);
+    let wanted = RunChoice { store, filter: Filter::default(), seed: None };
+    let run = wanted.find(name).map_err(|e| refused::of_store(path, e))?;
+    let is_one = path.is_file() || path.join(RECORD_FILE).is_file();
+    let has_seed = !path.exists() && run.path.file_name().is_some_and(|seed| path.ends_with(seed));
+    let Some(cell) = run.path.parent().filter(|_| !is_one && !has_seed) else { return Ok(run) };
+    if run.record()?.backend.name() != Origin::RECORDING {
+        return Ok(run);
+    }
+    let written =
+        |run: &RunDir| run.path.join(RECORD_FILE).metadata().and_then(|about| about.modified()).ok();
+    let mut all = store::list(cell)?;
+    // The seeds of live recordings ascend, and so do times of those that were imported.
+    all.sort_by_key(written);
+    let Some(newest) = all.pop().filter(|_| !all.is_empty()) else { return Ok(run) };
+    let others: Vec<String> = all.iter().rev().map(|run| run.path.display().to_string()).collect();
+    let (newest_at, others) = (newest.path.display(), others.join(", "));
+    output::note(&format!(
+        "{name} has several recordings: the newest is taken, {newest_at}; others: {others}"
+    ));
+    Ok(newest)
 }
 
 /// The schedule of an experiment that is saved, beside its file.
@@ -244,13 +280,18 @@ pub fn schedule_beside(file: &str) -> PathBuf {
     Path::new(file).with_extension("sched")
 }
 
-/// In an experiment that is saved, the files beside it are named from its folder.
-pub fn name_files_beside(file: &str, machines: &[String], text: &mut String) {
+/// In an experiment that is saved, the files beside it are named from its folder; their paths.
+pub fn name_files_beside(file: &str, machines: &[String], text: &mut String) -> Vec<String> {
     let schedule = schedule_beside(file);
-    for path in machines.iter().map(Path::new).chain([schedule.as_path()]) {
+    let mut beside = Vec::new();
+    for path in [schedule.as_path()].into_iter().chain(machines.iter().map(Path::new)) {
         if let Some(name) = path.file_name().filter(|_| path.parent() == Path::new(file).parent()) {
             let (whole, own) = (path.display().to_string(), name.to_string_lossy());
+            if path.is_file() && text.contains(&quoted(&whole)) {
+                beside.push(whole.clone());
+            }
             *text = text.replace(&quoted(&whole), &quoted(&own));
         }
     }
+    beside
 }

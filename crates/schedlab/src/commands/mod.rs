@@ -22,6 +22,7 @@ pub mod knee;
 pub mod latency;
 pub mod limits;
 mod limits_recorded;
+mod limits_refused;
 pub mod machine;
 pub mod man;
 pub mod mcp;

@@ -8,12 +8,12 @@ use schedlab_base::{Error, ErrorKind, Ns, Result, Warning, counted};
 use schedlab_import::Imported;
 use schedlab_import::hears::Hears;
 use schedlab_import::to_run::{ChosenTasks, record};
-use schedlab_lab::stored::replay::kept_groups::LIMIT_CHANGED;
+use schedlab_lab::stored::replay::kept_groups::{KeptGroup, LIMIT_CHANGED, groups_of};
 use schedlab_machine::Machine;
 use schedlab_native::cgroups::WatchedGroup;
 use schedlab_native::settings::System;
 use schedlab_native::tracepoints::live::{FinishedRecording, Recorder, RecordingResult};
-use schedlab_record::{Store, Stored, environment};
+use schedlab_record::{Record, Store, Stored, environment};
 use schedlab_report::run as one_run;
 use schedlab_workload::command::one_line;
 use std::path::Path;
@@ -108,7 +108,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         record.spec["params"]["command"] = one_line(&args.command).into();
     }
     let stored = events.stored(&store, &record, imported.cast.clone())?;
-    show(&imported, length, &stored, &one_run::Run::of(&record), args.kept.json)?;
+    show(&imported, length, &stored, &record, args.kept.json)?;
     match command {
         None | Some((_, 0)) => Ok(()),
         Some((_, code)) => std::process::exit(code.into()),
@@ -116,12 +116,16 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Prints the run, and how much was recorded.
-fn show(imported: &Imported, length: Ns, stored: &Stored, run: &one_run::Run, json: bool) -> Result<()> {
+fn show(imported: &Imported, length: Ns, stored: &Stored, record: &Record, json: bool) -> Result<()> {
     let folder = stored.run().path.display().to_string();
+    let run = one_run::Run::of(record);
+    let groups = groups_of(record)?;
     if json {
         let value = serde_json::json!({
             "folder": folder, "events": imported.records, "duration_ns": length,
             "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": run,
+            "groups": groups.iter().map(|group| of_group(group, record)).collect::<Vec<_>>(),
+            "next": next(&groups, &folder),
         });
         return output::json_as("schedlab/recording/1", &value);
     }
@@ -129,8 +133,31 @@ fn show(imported: &Imported, length: Ns, stored: &Stored, run: &one_run::Run, js
         run.export(out)?;
         let events = counted(imported.records, "event");
         let tasks = counted(imported.cast.tasks.len(), "task");
-        writeln!(out, "\n{events} of {tasks} in {length}, stored in {folder}")
+        writeln!(out, "\n{events} of {tasks} in {length}, stored in {folder}")?;
+        groups.iter().try_for_each(|group| writeln!(out, "{}", of_group(group, record)))?;
+        next(&groups, &folder).map_or(Ok(()), |line| writeln!(out, "next: {line}"))
     })
+}
+
+/// What a group was limited to, and how often it was throttled.
+fn of_group(group: &KeptGroup, record: &Record) -> String {
+    let count = |name: &str| record.found.counters.get(&format!("group.{}.{name}", group.path));
+    let throttled = count("nr_throttled").zip(count("nr_periods")).filter(|_| group.limit.quota.is_some());
+    let often = throttled.map_or_else(String::new, |(n, all)| format!("; throttled in {n} of {all} periods"));
+    format!("{}: {}{often}", group.path, group.words())
+}
+
+/// The command that answers what the limits of recorded groups do.
+fn next(groups: &[KeptGroup], folder: &str) -> Option<String> {
+    let limited: Vec<&KeptGroup> = groups.iter().filter(|group| group.limit.quota.is_some()).collect();
+    let further = match (&limited[..], groups) {
+        ([], []) => return None,
+        ([_], _) => String::new(),
+        ([], [_]) => " --try LIMIT".to_owned(),
+        ([], [one, ..]) => format!(" --group {} --try LIMIT", one.path),
+        ([one, ..], _) => format!(" --group {}", one.path),
+    };
+    Some(format!("schedlab limits {folder}{further}"))
 }
 
 impl RecordArgs {

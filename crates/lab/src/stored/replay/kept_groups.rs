@@ -33,6 +33,18 @@ impl KeptGroup {
     pub fn formula(&self) -> &'static Formula {
         FORMULAS.iter().find(|f| self.is_v1 && f.weight.is_none()).unwrap_or(&FORMULAS[0])
     }
+    /// Its limit and weight, in words.
+    pub fn words(&self) -> String {
+        let limit = match self.limit.quota {
+            None => "no limit".to_owned(),
+            Some(_) => format!("limit {} CPUs", cpu_limit::cpus_in_words(&self.limit)),
+        };
+        match self.request {
+            None => limit,
+            Some(Request::Weight(weight)) => format!("{limit}, cpu.weight {weight}"),
+            Some(Request::Shares(shares)) => format!("{limit}, cpu.shares {shares}"),
+        }
+    }
     /// The group as it was.
     pub fn spec(&self) -> GroupSpec {
         let Limit { quota, period, burst } = self.limit;
@@ -136,6 +148,8 @@ mod tests {
             ("/a.b", Some(Ns::ms(50)), Ns::ms(20))
         );
         assert_eq!((two.request, two.is_v1, two.spec().shares), (Some(Request::Weight(50)), false, 512));
+        assert_eq!(two.words(), "limit 0.5+0.2 CPUs, cpu.weight 50");
+        assert_eq!(one.words(), "no limit, cpu.shares 512");
         assert_eq!((one.path.as_str(), one.limit, one.spec().shares), ("/v1", Limit::default(), 512));
     }
 

@@ -43,6 +43,13 @@ impl WatchedGroup {
     /// # Errors
     /// When it does not exist or has no cpu controller.
     pub fn begin(files: &dyn Files, wanted: &str) -> Result<WatchedGroup> {
+        let of_root = || {
+            Error::input(format!("'{wanted}' is the root group, which has no limit"))
+                .help("name a group below it; /proc/PID/cgroup has that of a process")
+        };
+        if wanted.trim_matches('/').is_empty() {
+            return Err(of_root());
+        }
         let tops = top_folders(files);
         let below = |top: &PathBuf| top.join(wanted.trim_start_matches('/'));
         let as_it_is = Path::new(wanted).to_owned();
@@ -54,6 +61,9 @@ impl WatchedGroup {
         };
         let path = tops.iter().find_map(|top| folder.strip_prefix(top).ok()).unwrap_or(&folder);
         let path = format!("/{}", path.display().to_string().trim_start_matches('/'));
+        if path == "/" {
+            return Err(of_root());
+        }
         let said = stated(files, &folder);
         Ok(WatchedGroup { before: counters(&text), path, folder, said })
     }
