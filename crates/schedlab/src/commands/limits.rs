@@ -191,6 +191,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let tried = args.tried(&limit, request)?;
     let kernels = kernels(&wanted, &args.options, &machines, asked.recorded.as_ref())?;
     let neighbours = args.neighbours(&asked)?;
+    let kept_request = asked.kept(&group).and_then(|kept| kept.request);
     let fixed = asked.recorded.as_ref().map_or_else(Vec::new, |recorded| recorded.fixed(&group));
     let is_as_recorded = wanted.is_empty() && machines.is_empty();
     let machines = args.machines_of(machines, &asked)?;
@@ -212,6 +213,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     limits::variants(&question)?;
     let Replayable { spec, notes, figures, periods } = args.replayable(asked, &question)?;
     let figures = figures.map(|all| AsRecorded { is_baseline: is_as_recorded, ..all });
+    let weights = kept_request.and_then(|was| limits_recorded::other_weight(&question, was));
     question.periods = periods;
     let workloads = args.workloads(spec, &limit, &machines)?;
     question.workloads = &workloads;
@@ -228,7 +230,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     plan::check_compares(&experiment, args.options.backend())?;
     experiments::conduct_noted(experiment, &args.options, |comparison| {
         let off = figures.iter().map(|all| Warning::new("replay.off", all.off(comparison)));
-        let notes = off.chain(notes).map(CountedWarning::of_all);
+        let notes = off.chain(notes).chain(weights).map(CountedWarning::of_all);
         comparison.warnings.extend(notes.collect::<Vec<_>>());
         comparison.answers = answer::limits(comparison, &group, figures.as_ref());
     })

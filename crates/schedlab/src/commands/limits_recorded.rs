@@ -9,8 +9,9 @@ use schedlab_base::{Backend, Error, Origin, Result, Warning, hash};
 use schedlab_compare::runs::Filter;
 use schedlab_import::to_run::ChosenTasks;
 use schedlab_kernel::Variant;
+use schedlab_kernel::cpu_limit::Request;
 use schedlab_lab::ask::experiment::write::quoted;
-use schedlab_lab::search::limits::{other_groups, recorded_groups};
+use schedlab_lab::search::limits::{LimitsRequest, other_groups, recorded_groups};
 use schedlab_lab::stored::events::Events;
 use schedlab_lab::stored::named::RunChoice;
 use schedlab_lab::stored::replay::fit::{self, Off, Recording};
@@ -230,6 +231,16 @@ impl Recorded {
         let periods = self.periods(&group).or(Some(busy).filter(|_| !self.recording.lacks_wakeups));
         Ok(Fitted { spec, notes, figures, periods })
     }
+}
+
+/// The weight of the row that sets another one than the group had.
+pub fn other_weight(question: &LimitsRequest<'_>, was: Request) -> Option<Warning> {
+    let (name, own) = question.tried.iter().find_map(|tried| Some((&tried.name, tried.request?)))?;
+    let (sets, had) = (own.shares(question.formula), was.shares(question.formula));
+    let text = format!(
+        "row '{name}' sets a weight of {sets} shares, and the recorded group has {had} (1024: weight 100)"
+    );
+    (sets != had).then(|| Warning::new("limits.weight", text))
 }
 
 /// Where a schedule is written.

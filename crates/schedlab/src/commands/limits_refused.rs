@@ -56,7 +56,9 @@ pub fn no_kernel(backend: Backend, recorded: &str) -> Error {
 
 /// The code of the recorded kernel can't be had: the error names a kernel here that can stand for it.
 pub fn no_code(e: Error, recorded: &str) -> Error {
-    let remedy = e.remedy().map_or_else(String::new, |remedy| format!("; {remedy}"));
+    // The first part says what there is; others may name options of other commands.
+    let there = e.remedy().and_then(|remedy| remedy.split(';').next());
+    let remedy = there.map_or_else(String::new, |there| format!("; {there}"));
     let nearest = nearest_here(Backend::Code, recorded);
     e.help(format!("{nearest}{remedy}"))
 }
