@@ -209,12 +209,16 @@ fn of_several_recordings_in_a_cell_the_newest_is_taken_and_a_store_has_folders_t
     for file in std::fs::read_dir(&folder).unwrap().flatten() {
         std::fs::copy(file.path(), older.join(file.file_name())).unwrap();
     }
-    let record = std::fs::File::options().write(true).open(older.join("record.json")).unwrap();
+    let record = older.join("record.json");
+    let seed = folder.file_name().unwrap().to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, text.replace(&format!("\"seed\":{seed}"), "\"seed\":1")).unwrap();
+    let record = std::fs::File::options().write(true).open(record).unwrap();
     record.set_modified(std::time::UNIX_EPOCH).unwrap();
-    let line = format!("limits {} --limit 300m --task job --runs 1", cell.display());
+    let line = format!("limits {} --limit 300m --task worker* --runs 1", cell.display());
     let words = format!("the newest is taken, {}; others: {}", folder.display(), older.display());
     lab.says(&line, 0, &[&words]);
-    lab.says(&format!("limits {} --limit 300m --task job --runs 1", older.display()), 0, &["found"]);
+    lab.says(&format!("limits {} --limit 300m --task worker* --runs 1", older.display()), 0, &["found"]);
     let store = cell.parent().unwrap().display();
     lab.says(&format!("limits {store} --limit 300m"), 2, &["cells", "name one of its folders: "]);
 }

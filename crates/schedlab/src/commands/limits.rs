@@ -171,9 +171,6 @@ fn run(matches: &ArgMatches) -> Result<()> {
                 .help("schedlab limits --help lists them: http, oltp, pool ...; or name a recorded run"));
         }
     };
-    if let Some(file) = &args.save {
-        new::check_name(file, Path::new(file))?;
-    }
     if matches!(asked.spec, Spec::Replay { .. }) {
         refused::of_schedule(args.alone, !args.threads_of.is_empty())?;
         if args.options.backend() == Backend::Host {
@@ -187,6 +184,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(text) = &args.limit {
         let (name, cpus) = args.largest(&machines, &asked)?;
         refused::above_the_machine(text, &limit, (&name, cpus), asked.kept(&group).map(|kept| &kept.limit))?;
+    }
+    if let Some(file) = &args.save {
+        new::check_name(file, Path::new(file))?;
     }
     let tried = args.tried(&limit, request)?;
     let kernels = kernels(&wanted, &args.options, &machines, asked.recorded.as_ref())?;
