@@ -220,7 +220,7 @@ fn of_several_recordings_in_a_cell_the_newest_is_taken_and_a_store_has_folders_t
     lab.says(&line, 0, &[&words]);
     // A run that is named is that one.
     let (_, err) = lab.run(&line.replace(&*cell.to_string_lossy(), &folder.to_string_lossy()), 0);
-    assert!(err.contains("0 runs made, 5 found") && !err.contains("newest"), "{err}");
+    assert!(err.contains("0 runs made") && !err.contains("newest"), "{err}");
     let store = cell.parent().unwrap().display();
     lab.says(&format!("limits {store} --limit 300m"), 2, &["cells", "name one of its folders: "]);
 }
