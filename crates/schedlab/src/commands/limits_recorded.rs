@@ -238,7 +238,7 @@ pub fn other_weight(question: &LimitsRequest<'_>, was: Request) -> Option<Warnin
     let (name, own) = question.tried.iter().find_map(|tried| Some((&tried.name, tried.request?)))?;
     let (sets, had) = (own.shares(question.formula), was.shares(question.formula));
     let text = format!(
-        "row '{name}' sets a weight of {sets} shares, and the recorded group has {had} (1024: weight 100)"
+        "row '{name}' sets a weight of {sets} shares, and the recorded group has {had} (1024 are a cpu.weight of 100)"
     );
     (sets != had).then(|| Warning::new("limits.weight", text))
 }
