@@ -57,7 +57,7 @@ pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
             Err(Error::machine("no case could be run here").help(help))
         }
         (false, false) => {
-            let text = "too few limits change the judged latency as they change the real one";
+            let text = "a case was not run, or too few limits change its latency as they change the real one";
             Err(Error::new(ErrorKind::CheckFailed, text)
                 .help("where few changes have a sign, more --runs may tell"))
         }
