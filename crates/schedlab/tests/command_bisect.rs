@@ -87,7 +87,11 @@ fn a_commit_that_does_not_build_or_fails_is_passed_over_and_ends_must_differ() {
     };
     let of = "bisect --repository repo --good HEAD~5 --build 'sh build.sh'";
     says(&format!("{of} --bad HEAD~4 -- ./program x"), 2, "does not differ between");
-    says(&format!("{of} --bad HEAD~3 -- ./program x"), 2, "does not build: the build failed (exit status: 1):\n  program.c:7");
+    says(
+        &format!("{of} --bad HEAD~3 -- ./program x"),
+        2,
+        "does not build: the build failed (exit status: 1):\n  program.c:7",
+    );
     says(&format!("{of} --bad HEAD~5 -- ./program x"), 2, "are one commit");
     says(&format!("{of} -- ./program"), 2, "ended with exit code 7");
     says(&format!("{of} -- ./other"), 2, "the build made no program './other'");

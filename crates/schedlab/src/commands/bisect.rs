@@ -251,9 +251,8 @@ fn of_command(
     let found = search(&mut commits);
     // An interrupted bisection finds its builds again.
     let is_interrupted = found.as_ref().is_err_and(|e| e.kind() == ErrorKind::CheckFailed);
-    let shown = found.and_then(|found| {
-        args.show(&found, &means, &format!("{metric} of {line} on the running kernel"))
-    });
+    let shown = found
+        .and_then(|found| args.show(&found, &means, &format!("{metric} of {line} on the running kernel")));
     if !is_interrupted && let Err(e) = commits.clear() {
         output::note(&e.to_string());
     }

@@ -170,7 +170,8 @@ fn a_build_says_its_last_words_and_ends_with_its_children() {
     assert!(e.to_string().contains("and wrote nothing"), "{e}");
     std::thread::scope(|s| {
         let begun = tree.join("begun");
-        let build = s.spawn(|| folders::run_build("sleep 1000 & touch begun; wait; touch later", &tree, &stop));
+        let build =
+            s.spawn(|| folders::run_build("sleep 1000 & touch begun; wait; touch later", &tree, &stop));
         while !begun.exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -179,7 +180,8 @@ fn a_build_says_its_last_words_and_ends_with_its_children() {
         assert!(e.kind() == ErrorKind::CheckFailed && !tree.join("later").exists(), "{e}");
     });
     // A cache of modules is read-only.
-    folders::run_build("mkdir -p a/b && touch a/b/c && chmod 555 a/b a", &tree, &AtomicBool::new(false)).unwrap();
+    folders::run_build("mkdir -p a/b && touch a/b/c && chmod 555 a/b a", &tree, &AtomicBool::new(false))
+        .unwrap();
     folders::remove(&tree).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
