@@ -3,8 +3,10 @@
 use crate::common::{Lab, texts};
 use serde_json::Value;
 
-/// Six commits, of which the third does not build and the fifth makes the program slower. Returns the fifth. From the
-/// first to the fifth git begins with the third, which alone halves them: of several it takes the one with the lower hash.
+/// Six commits, of which the third does not build and the fifth makes the program slower. Returns the fifth.
+///
+/// From the first to the fifth git begins with the third, which alone halves them. Of two that halve them as well it
+/// would take the one with the lower hash, which depends on the second of the commit.
 fn repository(lab: &Lab) -> String {
     let repo = lab.path().join("repo");
     std::fs::create_dir(&repo).unwrap();
