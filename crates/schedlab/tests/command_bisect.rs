@@ -100,5 +100,8 @@ fn a_commit_that_does_not_build_or_fails_is_passed_over_and_ends_must_differ() {
     says(&format!("{of} --metric odd -- ./program x"), 2, "--metric");
     let two = "--metric-regex 'a=(1)' --metric-regex 'b=(1)'";
     says(&format!("{of} {two} -- ./program x"), 2, "program.a, program.b, command.elapsed");
+    let all = "--metric-regex 'a[s,all]=(1)'";
+    says(&format!("{of} {all} -- ./program x"), 2, "name one of program.a, command.elapsed");
+    says(&format!("{of} {all} --metric a.mean --bad HEAD~5 -- ./program x"), 2, "are one commit");
     says(&format!("{of} --load hogs"), 2, "--build builds something that is not measured");
 }

@@ -262,23 +262,24 @@ fn of_command(
 /// The metric of a command and its unit: the one that is named, the only figure, or the time.
 fn metric_of(named: Option<&str>, command: &CommandSpec) -> Result<(String, String)> {
     let figures = &command.metrics;
+    let is_part = |metric: &str, of: &str| metric.strip_prefix(of).is_some_and(|rest| rest.starts_with('.'));
+    let figure = |metric: &str| figures.iter().find(|f| f.name == metric || is_part(metric, &f.name));
     let metric = match (named, figures.as_slice()) {
         (Some(name), _) => {
             let whole = format!("{}.{name}", command.name);
-            figures.iter().find(|f| f.name == whole).map_or(name.to_owned(), |f| f.name.clone())
+            if figure(&whole).is_some() { whole } else { name.to_owned() }
         }
         (None, []) => ELAPSED.to_owned(),
         (None, [one]) if one.take != Take::All => one.name.clone(),
         (None, several) => {
             let names: Vec<&str> = several.iter().map(|f| f.name.as_str()).collect();
-            return Err(Error::input("--metric is needed: there is more than one figure").help(format!(
+            return Err(Error::input("--metric is needed: the output has several values").help(format!(
                 "name one of {}, {ELAPSED}; of a figure with 'all' a part, such as NAME.p99",
                 names.join(", ")
             )));
         }
     };
-    let is_of = |name: &str| metric == name || metric.strip_prefix(name).is_some_and(|r| r.starts_with('.'));
-    let unit = match figures.iter().find(|f| is_of(&f.name)) {
+    let unit = match figure(&metric) {
         Some(figure) => canonical(&figure.unit).0.to_owned(),
         None => Metric::find(&metric).map_err(|e| e.context("--metric"))?.unit,
     };
