@@ -143,8 +143,7 @@ impl Loaded {
 
     /// Its memory, which can be read and written until [`Loaded::protect`].
     fn memory(&mut self) -> &mut [u8] {
-        // SAFETY: `zeroed` mapped these bytes for this object alone, and zeros are bytes. Only `load` calls this, before
-        // `protect`.
+        // SAFETY: `zeroed` mapped these bytes for this object alone. Only `load` calls this, before `protect`.
         unsafe { std::slice::from_raw_parts_mut(self.base as *mut u8, self.bytes) }
     }
 
