@@ -57,19 +57,21 @@ impl Attributes {
 
 impl Attributes {
     /// Makes a child begin with these attributes. Its children inherit them. They are tried here, on a thread, which
-    /// takes longer than a short command: call it before the command's time begins.
+    /// takes longer than a short command: call it before the command's time begins. Without attributes the thread runs,
+    /// too, so that the CPU has done the same before each command.
     ///
     /// # Errors
     /// As [`Attributes::give`], and for attributes that no task can have.
     pub(crate) fn at_exec(&self, command: &mut Command) -> Result<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
         self.change.check()?;
         attrs::tried(|| self.give(0))?;
-        let own = attrs::of_thread(0)?;
-        let attr = (!self.change.is_empty() || self.priority.is_some()).then(|| self.over(own));
-        let cpus = self.cpus.clone();
+        // What a child has anyway is not set, so a setting that changes nothing costs the child nothing.
+        let mut attr = None;
+        if !self.change.is_empty() || self.priority.is_some() {
+            let own = attrs::of_thread(0)?;
+            attr = Some(self.over(own)).filter(|attr| *attr != own);
+        }
+        let cpus = self.cpus.clone().filter(|cpus| !sys::affinity().is_ok_and(|own| own == *cpus));
         let begin = move || {
             attr.map_or(Ok(()), sys::set_attr)?;
             cpus.as_ref().map_or(Ok(()), sys::set_affinity)
