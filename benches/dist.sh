@@ -63,6 +63,9 @@ if [ -n "$other" ]; then
         command -v "$runner" >/dev/null || runner=none
     fi
 fi
+# All that is temporary, gone however this ends.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 major=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
 
 # With the target named, flags are not those of build scripts, which would write profiles of their own.
@@ -95,13 +98,11 @@ built() { run_there "$target/$host/dist/schedlab" "$@"; }
 
 # A tarball and a package of Debian beside the executable.
 packaged() {
-    local version arch name tree page shell
+    local version arch name page shell tree=$work/tree
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
     [ "$runner" != none ] || fail "manual pages are written by the executable itself: qemu-user runs it"
     arch=${host%%-*}
     name=schedlab-$version-${host#*-unknown-}-$arch
-    tree=$(mktemp -d)
-    chmod 755 "$tree"
     mkdir -p "$tree/usr/bin" "$tree/usr/share/man/man1" "$tree/usr/share/doc/schedlab" "$tree/DEBIAN" \
         "$tree/usr/share/bash-completion/completions" "$tree/usr/share/zsh/vendor-completions" "$tree/usr/share/fish/vendor_completions.d"
     cp "$target/$host/dist/schedlab" "$tree/usr/bin/schedlab"
@@ -134,23 +135,21 @@ Description: laboratory for the Linux CPU scheduler
  running kernel and on any kernel in a VM, and one comparison at the end.
 CONTROL
     dpkg-deb --root-owner-group --build "$tree" "$target/$host/dist/schedlab_${version}_$arch.deb" >/dev/null
-    rm -rf "$tree"
-    tree=$(mktemp -d)
+    tree=$work/unpacked
     dpkg-deb -x "$target/$host/dist/schedlab_${version}_$arch.deb" "$tree"
     (cd "$tree" && run_there usr/bin/schedlab bench nanosleep --backend sim --quiet >/dev/null) || fail "the package's executable fails"
-    rm -rf "$tree"
     ls -l "$target/$host/dist/$name.tar.xz" "$target/$host/dist/schedlab_${version}_$arch.deb"
 }
 
 # Drawn runs of both builds.
 compared() {
-    local folder
-    folder=$(mktemp -d)
+    local folder=$work/compared
+    mkdir "$folder"
     printf '#!/bin/sh\nexec %s "%s" "$@"\n' "${runner:+$runner -L /usr/${host%%-*}-linux-gnu}" "$target/$host/dist/schedlab" >"$folder/build"
     chmod 755 "$folder/build"
     benches/same.sh -n 40 draw "$same" >"$folder/lines"
-    benches/same.sh -k "$folder/kept" check "$folder/build" "$folder/lines" || fail "results differ: $folder/kept"
-    rm -rf "$folder"
+    benches/same.sh -k "$target/$host/dist/kept" check "$folder/build" "$folder/lines" ||
+        fail "results differ: $target/$host/dist/kept"
 }
 
 finished() {
@@ -171,8 +170,6 @@ plain() {
 }
 
 [ -n "$guided" ] || plain
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 mkdir "$work/probe" "$work/raw"
 # Before the long build: does any llvm-profdata here read what this rustc's programs write?
 echo 'fn main() {}' >"$work/probe.rs"

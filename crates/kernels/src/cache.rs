@@ -4,6 +4,7 @@
 //! CACHE/kernels/RELEASE/{vmlinuz, config, note.json}
 //! CACHE/qemu/VERSION/{usr/..., note.json}
 //! CACHE/sources/SOURCE/{tree, note.json, ...}    kernels' sources and the objects compiled from them
+//! CACHE/sources/bisect-HASH/...  commits of a repository that was bisected: their files, and what was built of them
 //! CACHE/builds/NAME/{vmlinuz, config, built.json}  kernels built here
 //! CACHE/images/NAME/{image.so, config, image.json}  the scheduler's own code, compiled for simulated machines
 //! CACHE/.apt/                    the package client's own state: lists, sources, downloads

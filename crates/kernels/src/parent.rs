@@ -1,8 +1,14 @@
-//! Commands that end when this process ends. The request to the kernel is prctl(2).
+//! Commands that end when this process ends, and groups of processes that are ended. The requests to the kernel are
+//! prctl(2) and kill(2).
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// Time for a group to end by itself, and between two looks at it.
+const GRACE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Makes the kernel kill the command when the thread that started it ends, however it ends.
 pub fn die_with_parent(command: &mut Command) {
@@ -28,4 +34,26 @@ fn signal_with_parent(command: &mut Command, signal: libc::c_int) {
     };
     // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
     unsafe { command.pre_exec(ask) };
+}
+
+/// Ends a command that leads its own process group, with all processes of the group: by SIGTERM, so that make removes
+/// its unfinished files, and later by SIGKILL.
+pub fn end_group(leader: &mut Child) {
+    let group = -(leader.id() as i32);
+    // SAFETY: kill takes integers only. The group has its leader's number until both are gone.
+    let signal = |number: libc::c_int| unsafe { libc::kill(group, number) } == 0;
+    let began = Instant::now();
+    signal(libc::SIGTERM);
+    loop {
+        let _ = leader.try_wait();
+        if !signal(0) {
+            break;
+        }
+        if began.elapsed() > GRACE {
+            signal(libc::SIGKILL);
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    let _ = leader.wait();
 }

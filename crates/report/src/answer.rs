@@ -121,8 +121,8 @@ struct Seen<'a> {
 /// The answer, and the metrics of others that it names.
 fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> (String, Vec<String>) {
     let seen = |metric| seen(c, group, base, free, metric);
-    let own: Vec<Seen<'_>> =
-        metrics(c, free).filter(|m| is_latency(m, group, &free.workload)).filter_map(seen).collect();
+    let own = metrics(c, free).filter(|m| is_latency(m, group, free));
+    let own: Vec<Seen<'_>> = own.filter_map(seen).collect();
     let throttled = throttled(base, group);
     let of = |verdict| -> Vec<&Seen<'_>> { tails_first(own.iter().filter(|s| s.row.verdict == verdict)) };
     let (better, worse, unclear) = (of(Verdict::Better), of(Verdict::Worse), of(Verdict::Unclear));
@@ -160,11 +160,14 @@ fn answer(c: &Comparison, group: &str, base: &Cell, free: &Cell) -> (String, Vec
 }
 
 /// Whether the metric is a time that the service's requests or tasks took.
-fn is_latency(metric: &str, group: &str, workload: &str) -> bool {
+fn is_latency(metric: &str, group: &str, cell: &Cell) -> bool {
+    if measured(cell, metric).is_some_and(|m| m.unit != "ns") {
+        return false;
+    }
     let of_group = metric.strip_prefix("group.").and_then(|rest| rest.strip_prefix(group));
     match of_group {
         Some(rest) => rest.starts_with(".busy.") || rest.starts_with(".run_delay."),
-        None => metric.starts_with(&format!("{workload}.")) || metric.starts_with("run_delay."),
+        None => metric.starts_with(&format!("{}.", cell.workload)) || metric.starts_with("run_delay."),
     }
 }
 
@@ -233,6 +236,7 @@ mod tests {
     const P50: &str = "http.latency.p50";
     const P99: &str = "http.latency.p99";
     const CPUS: &str = "group./neighbours.cpus";
+    const COUNT: &str = "http.latency.count";
 
     /// The answer where each metric has that verdict, with that many of 50 periods throttled.
     fn said(verdicts: &[(&str, &str)], throttled: f64) -> String {
@@ -246,7 +250,9 @@ mod tests {
             let mut own = serde_json::json!({
                 "group./service.nr_throttled": measured("", throttled), "group./service.nr_periods": measured("", 50.0),
             });
-            names.iter().for_each(|name| own[*name] = measured(if *name == CPUS { "" } else { "ns" }, v));
+            names.iter().for_each(|name| {
+                own[*name] = measured(if [CPUS, COUNT].contains(name) { "" } else { "ns" }, v)
+            });
             serde_json::json!({
                 "backend": "sim", "machine": "smp-4", "kernel": "v6.12", "workload": "http", "load": "default",
                 "params": {}, "variant": variant, "runs": 10, "seeds": [1], "metrics": own,
@@ -309,7 +315,7 @@ mod tests {
             "Removing the limit does not help; /service was throttled in 0 of 50 periods.",
         );
         tells(
-            &[(CPUS, "changed")],
+            &[(CPUS, "changed"), (COUNT, "changed")],
             3.0,
             "Cannot tell whether removing the limit helps: no latency was measured",
         );

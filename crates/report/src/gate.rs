@@ -208,8 +208,14 @@ pub(crate) fn when(c: &Change) -> String {
 
 /// The command that looks for the commit; the user fills in how it is built and measured.
 fn bisection(c: &Change) -> Option<String> {
-    let [good, bad] = c.bisect.as_ref()?.each_ref().map(|commit| one_line(std::slice::from_ref(commit)));
-    Some(format!("schedlab bisect --good {good} --bad {bad} --build 'make -j' -- COMMAND"))
+    let end = |option: &str, commit: &String| {
+        // A word that begins with a hyphen would be another option.
+        let between = if commit.starts_with('-') { '=' } else { ' ' };
+        format!("{option}{between}{}", one_line(std::slice::from_ref(commit)))
+    };
+    let [good, bad] = c.bisect.as_ref()?;
+    let (good, bad) = (end("--good", good), end("--bad", bad));
+    Some(format!("schedlab bisect {good} {bad} --build 'make -j' -- COMMAND"))
 }
 
 /// On which machines.
@@ -236,6 +242,10 @@ pub(crate) fn notes(j: &Judged) -> Vec<String> {
     )];
     if j.changes.iter().any(|c| c.machines.len() > 1) {
         let text = "Of several machines the size is the mean over machines, and its interval knows that they differ.";
+        notes.push(text.to_owned());
+    }
+    if j.changes.iter().any(|c| bisection(c).is_some()) {
+        let text = "Commits of a kernel are bisected with --metric NAME --load NAME instead of --build and a command.";
         notes.push(text.to_owned());
     }
     if !j.drifts.is_empty() {

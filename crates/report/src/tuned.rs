@@ -33,7 +33,8 @@ pub fn text(tuned: &Tuned, all: bool, out: &mut dyn Write) -> io::Result<()> {
         let (mark, metric, load, pairs) = (row.verdict.mark(), &row.metric, &row.load, row.pairs);
         writeln!(out, "{pct:>10} {mark}{interval}, {pairs} pairs: {metric}, {} {load}", row.workload)?;
     }
-    if let Some(Pruned { backend, metrics, dropped }) = &tuned.pruned {
+    let pruned = tuned.pruned.as_ref().filter(|pruned| !pruned.dropped.is_empty());
+    if let Some(Pruned { backend, metrics, dropped }) = pruned {
         let (many, metrics) = (counted(dropped.len() as u64, "setting"), metrics.join(" and "));
         writeln!(
             out,
@@ -47,7 +48,8 @@ pub fn text(tuned: &Tuned, all: bool, out: &mut dyn Write) -> io::Result<()> {
     for Raced { setting, runs, change_pct } in tuned.race.iter().take(shown) {
         let pct = |pct: &Option<f64>| format!("{:>8}", pct.map_or_else(|| "?".to_owned(), change));
         let pcts: Vec<String> = change_pct.iter().map(pct).collect();
-        writeln!(out, "  {} {runs:>3} runs  {setting}", pcts.join(" "))?;
+        let runs = counted(*runs, "run");
+        writeln!(out, "  {} {runs:>8}  {setting}", pcts.join(" "))?;
     }
     if tuned.race.len() > shown {
         writeln!(out, "  {} more: --all", tuned.race.len() - shown)?;

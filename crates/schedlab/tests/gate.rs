@@ -64,7 +64,13 @@ fn a_change_on_some_machines_is_one_row_and_fails_the_job() {
     let [good, bad] = [0, 1].map(|end| change["bisect"][end].as_str().unwrap());
     assert!(good <= "c29" && bad >= "c30", "{change}");
     let line = format!("\n  schedlab bisect --good {good} --bad {bad} --build 'make -j' -- COMMAND\n");
-    assert!(text.contains(&line), "{text}");
+    assert!(
+        text.contains(&line) && text.contains("Commits of a kernel are bisected with --metric"),
+        "{text}"
+    );
+    lab.write("hyphen.csv", &lab.text("h.csv").replace(",c", ",-c").replace("-commit", "commit"));
+    let hyphen = lab.ok("gate hyphen.csv --machine a");
+    assert!(hyphen.contains("bisect --good=-c") && hyphen.contains(" --bad=-c30 --build"), "{hyphen}");
 
     let failing = "gate h.csv --fail-on worse --junit j.xml -o page.html --format markdown";
     let (markdown, err) = lab.run(failing, 1);
@@ -229,6 +235,20 @@ fn stored_runs_and_outputs_of_tools_are_added_once() {
     lab.write("cut.csv", &text[..text.len() - 3]);
     lab.says("gate cut.csv --add runs --commit abc", 2, &["cut.csv", "its last line does not end"]);
     assert_eq!(lab.text("cut.csv").len(), text.len() - 3);
+    // Comments are no head; a byte order mark is left out; a line end in a name is not the line's.
+    for (begin, lines) in [("# ours\n\n", 6), (&*format!("\u{feff}{}\n", text.lines().next().unwrap()), 4)] {
+        lab.write("begun.csv", begin);
+        lab.ok("gate begun.csv --add runs --date 2026-03-01 --variant v6.5");
+        let begun = lab.text("begun.csv");
+        assert!(begun.starts_with(begin) && begun.lines().count() == lines, "{begun}");
+        assert_eq!(begun.matches("date,commit").count(), 1);
+        lab.ok("gate begun.csv");
+    }
+    let odd = "gate odd.csv --add runs --date 2026-03-01 --commit 'a\nb'";
+    lab.ok(odd);
+    assert!(lab.run(odd, 0).1.contains("0 values added; 3 were there"), "{}", lab.text("odd.csv"));
+    assert!(std::process::Command::new("mkfifo").arg(lab.path().join("pipe")).status().unwrap().success());
+    lab.says("gate pipe --add runs", 2, &["pipe: not a regular file"]);
     lab.says("gate h.csv --add runs --date tomorrow", 2, &["--date tomorrow"]);
     // Two kernels on one machine are not one commit.
     lab.ok("bench hackbench --backend sim --machine smp-2 --kernel v6.6 --runs 3 -q -g 1 -l 20");

@@ -76,6 +76,12 @@ fn what_cannot_be_tuned_is_refused_by_name() {
     assert!(said("tune sleepers.toml --metric switches.voluntary --try policy=batch").contains("direction"));
     assert!(said("tune sleepers.toml --axis polcy").contains("policy"));
     assert!(said("tune sleepers.toml --try policy=batch --write best.sh").contains("script:best.sh"));
+    for (word, of_it) in [("cpus=0,1", "cpus=0/1"), ("cpus=0/4000", "CPU 4000")] {
+        for line in [format!("tune sleepers.toml --try {word}"), format!("tune --try {word} -- true")] {
+            let said = lab.run(&line, 3).1;
+            assert!(said.contains(of_it), "{line}: {said}");
+        }
+    }
     let left_out = lab.run("tune sleepers.toml --try NO_SUCH_THING", 3).1;
     assert!(left_out.contains("NO_SUCH_THING"), "{left_out}");
 }
@@ -179,5 +185,19 @@ fn a_replay_prunes_before_the_command_runs() {
         (19, Some("sim")),
         "{found}"
     );
-    assert!(dropped >= 10, "{found}");
+    assert_eq!(dropped, 10, "the best nine of 19 stay: {found}");
+    assert_eq!(schedules(&lab), 1);
+    // Another recording has a schedule of its own. Of few settings none is dropped, and nothing is said of it.
+    lab.ok("bench nanosleep --machine smp-4 --tasks 3 -r 50ms --keep-events --quiet --out other");
+    let cell = std::fs::read_dir(lab.path().join("other")).unwrap().filter_map(Result::ok);
+    let cell = cell.map(|entry| entry.path()).find(|path| path.join("1").is_dir()).unwrap();
+    let said = lab.ok(&format!("tune --quiet --prune {} --try nice=1 -- true", cell.join("1").display()));
+    assert!(!said.contains("did not run"), "{said}");
+    assert_eq!(schedules(&lab), 2);
+}
+
+/// Schedules that are kept beside the runs.
+fn schedules(lab: &Lab) -> usize {
+    let names = std::fs::read_dir(lab.path().join("runs")).unwrap().filter_map(Result::ok);
+    names.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "sched")).count()
 }

@@ -89,6 +89,22 @@ fn drawn_cases_are_judged_by_the_kept_guests_of_those_that_were_run() {
     assert!(String::from_utf8_lossy(&nothing.stderr).contains("none of the cases that were drawn"));
 }
 
+#[test]
+fn limits_are_judged_by_kept_guests_and_a_case_that_they_lack_is_not_passed_over() {
+    let lab = Lab::new();
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/results/limits.json");
+    let line = |more: &str| format!("validate --limits --case limits-http -q --real {kept} {more}");
+    let said = lab.ok(&line("--kernel v6.12"));
+    assert!(
+        said.contains("6 changes with a sign, 6 agree in sign") && said.ends_with("\npassed\n"),
+        "{said}"
+    );
+    let (said, _) = lab.run(&line("--kernel v6.12 --kernel v5.10"), 1);
+    assert!(said.contains("does not have it under") && said.contains("6 agree in sign"), "{said}");
+    lab.says(&line("--kernel v5.10"), 3, &["no case could be run", "--real"]);
+    lab.says(&line("--judged vm"), 2, &["--judged"]);
+}
+
 /// The machine and the loads of a shipped case make sense to the simulator, whose half would else be missed only after
 /// hours of guests.
 #[test]

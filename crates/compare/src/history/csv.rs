@@ -81,7 +81,8 @@ impl<'a> Table<'a> {
     }
 }
 
-fn is_left_out(line: &str) -> bool {
+/// Whether a line is empty or a comment.
+pub(super) fn is_left_out(line: &str) -> bool {
     line.trim().is_empty() || line.starts_with('#')
 }
 

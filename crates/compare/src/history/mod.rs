@@ -216,7 +216,8 @@ fn lines(cell: &Cell, date: &str, commit: &str, machine: &str, asked: &[String])
                 m.better.name(),
                 &value.to_string(),
             ];
-            lines.push(fields.map(quoted).join(","));
+            // A line end in a name would make two lines of one.
+            lines.push(fields.map(|field| quoted(&printable::name(field))).join(","));
         }
     }
     lines

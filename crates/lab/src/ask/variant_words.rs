@@ -122,10 +122,12 @@ fn later(variant: &mut Variant, time: Ns) -> &mut Change {
     &mut variant.at[at]
 }
 
-/// All tasks of the variant may use these CPUs only.
+/// All tasks of the variant may use these CPUs only. What it says about the root besides stays.
 fn confine(variant: &mut Variant, cpus: CpuSet) {
-    variant.groups.retain(|group| group.path != ROOT);
-    variant.groups.push(GroupSpec { cpus: Some(cpus), ..GroupSpec::at(ROOT) });
+    match variant.groups.iter_mut().find(|group| group.path == ROOT) {
+        Some(root) => root.cpus = Some(cpus),
+        None => variant.groups.push(GroupSpec { cpus: Some(cpus), ..GroupSpec::at(ROOT) }),
+    }
 }
 
 /// Words of [`set_attribute`], in their order in a variant's name.
@@ -299,6 +301,17 @@ mod tests {
         let changes = Changes { attributes: [Some(&batch), None, Some(&slice)], ..Changes::default() };
         let v = with_changes(RUNNING, changes).unwrap();
         assert_eq!((v.name.as_str(), v.is_plain()), ("running:policy=batch,slice=3ms", true));
+    }
+
+    #[test]
+    fn cpus_confine_all_tasks_and_leave_the_rest_of_the_root() {
+        let mut variant = parse("v6.12:cpus=0-1/4").unwrap();
+        assert_eq!(variant.groups[0].cpus, CpuSet::parse("0-1,4").ok());
+        variant.groups[0].tasks = vec!["hog".to_owned()];
+        change(&mut variant, "cpus=3").unwrap();
+        let root =
+            GroupSpec { cpus: CpuSet::parse("3").ok(), tasks: vec!["hog".to_owned()], ..GroupSpec::at(ROOT) };
+        assert_eq!(variant.groups, [root]);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 mod commands;
 mod commits;
+mod folders;
 mod schedulers;
 
 pub use commands::{CommandCommits, CommandQuestion};
@@ -87,14 +88,31 @@ pub struct MeasuredCommit {
     pub why: Option<String>,
 }
 
+/// A commit that can't be measured.
+#[derive(Debug)]
+pub struct Unmeasured {
+    /// Its place among the commits that were asked for.
+    pub at: usize,
+    pub error: Error,
+}
+
 /// Measures commits.
 pub trait Meter {
-    /// The values of the metric in that many runs of each of these commits. A call for the same commits with more runs
-    /// begins with the same values.
+    /// The values of the metric in that many runs of a commit. A call with more runs begins with the same values.
     ///
     /// # Errors
-    /// When a commit can't be built, or a run fails.
-    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>>;
+    /// When the commit can't be built, or a run fails.
+    fn of_commit(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>>;
+    /// The same of each of these commits.
+    ///
+    /// # Errors
+    /// The first commit that can't be measured.
+    fn values(&mut self, commits: &[&Commit], runs: u64) -> std::result::Result<Vec<Vec<f64>>, Unmeasured> {
+        let one = |(at, commit): (usize, &&Commit)| {
+            self.of_commit(commit, runs).map_err(|error| Unmeasured { at, error })
+        };
+        commits.iter().enumerate().map(one).collect()
+    }
     /// Whether a run depends on when it is made: a commit is measured beside both ends then, not after them.
     fn depends_on_time(&self) -> bool {
         false
@@ -187,7 +205,11 @@ pub fn bisect(
     meter: &mut dyn Meter,
 ) -> Result<Bisected> {
     let is_ancestor = ["merge-base", "--is-ancestor", &good.hash, &bad.hash];
-    if good == bad || repository.git(&is_ancestor).is_err() {
+    if good == bad {
+        return Err(Error::input(format!("--good and --bad are one commit, {}", good.words()))
+            .help("name an older commit by --good"));
+    }
+    if repository.git(&is_ancestor).is_err() {
         return Err(Error::input(format!(
             "--good {} is not an ancestor of --bad {}",
             good.words(),
@@ -279,7 +301,8 @@ impl<'a> Ends<'a> {
     /// Makes runs until the ends have that many.
     fn extend(&mut self, runs: u64, meter: &mut dyn Meter) -> Result<()> {
         if (self.old.len() as u64) < runs {
-            let mut both = meter.values(&[self.good, self.bad], runs)?;
+            let both = meter.values(&[self.good, self.bad], runs);
+            let mut both = both.map_err(|e| self.of_end(e))?;
             (self.new, self.old) = (both.pop().unwrap_or_default(), both.pop().unwrap_or_default());
             self.means = [mean(&self.old), mean(&self.new)];
         }
@@ -288,19 +311,26 @@ impl<'a> Ends<'a> {
     /// Measures a commit, and the ends as often.
     fn beside(&mut self, commit: &Commit, runs: u64, meter: &mut dyn Meter) -> Result<Vec<f64>> {
         let ends: &[&Commit] = if meter.depends_on_time() { &[self.good, self.bad] } else { &[] };
-        let mut all = meter.values(&[ends, &[commit]].concat(), runs)?;
+        let all = meter.values(&[ends, &[commit]].concat(), runs);
+        let mut all = all.map_err(|e| if e.at < ends.len() { self.of_end(e) } else { e.error })?;
         let values = all.pop().unwrap_or_default();
         if let (Some(new), Some(old)) = (all.pop(), all.pop()) {
             (self.old, self.new) = (old, new);
             return Ok(values);
         }
-        // The ends were measured before, so a failure now is not theirs.
-        let failed = |e: Error| match is_of_the_commit(&e) {
-            true => Error::internal(format!("an end can't be measured again: {e}")),
-            false => e,
-        };
-        self.extend(runs, meter).map_err(failed)?;
+        self.extend(runs, meter)?;
         Ok(values)
+    }
+    /// An end can't be measured. If it was before, neither it nor the commit beside it is the cause.
+    fn of_end(&self, Unmeasured { at, error }: Unmeasured) -> Error {
+        let (option, end) = if at == 0 { ("--good", self.good) } else { ("--bad", self.bad) };
+        match error.kind() {
+            ErrorKind::CheckFailed => error,
+            _ if is_of_the_commit(&error) && !self.old.is_empty() => {
+                Error::machine(format!("{option} {} can't be measured again: {error}", end.words()))
+            }
+            _ => error.context(format!("{option} {}", end.words())),
+        }
     }
     /// Measures a commit and judges its side.
     fn side(&mut self, commit: &Commit, meter: &mut dyn Meter) -> Result<MeasuredCommit> {

@@ -59,7 +59,7 @@ pub fn execute(
     // Setup and cleanup are not measured; their attributes stay unchanged.
     let call = |argv: &[String], stop, timeout| {
         Call { spec, argv, seed, given: &Attributes::default(), stop, timeout, server: None }
-            .run(&Changes::default())
+            .made_and_run(&Changes::default())
     };
     if !spec.setup.is_empty() {
         match call(&spec.setup, stop, spec.timeout).and_then(|r| r.map(|r| r.succeeded(&[0])).transpose()) {
@@ -72,12 +72,14 @@ pub fn execute(
     let wanted = Width::of(observe);
     let mut counting = wanted.map_or_else(Set::unwanted, |width| Set::open(&Whom::Programs, width));
     let mut kernel = KernelCounters::live();
-    let server = serve(spec, seed, &given, stage.as_ref());
-    kernel.before();
-    let ran = server.and_then(|server| {
-        let call = Call { spec, argv: &spec.argv, seed, given: &given, stop, timeout: spec.timeout, server };
-        call.run(changes)
+    let mut main =
+        Call { spec, argv: &spec.argv, seed, given: &given, stop, timeout: spec.timeout, server: None };
+    let command = main.command().and_then(|command| {
+        main.server = serve(spec, seed, &given, stage.as_ref())?;
+        Ok(command)
     });
+    kernel.before();
+    let ran = command.and_then(|command| main.run(command, changes));
     kernel.after();
     let counts = counting.read();
     // Processes that start later are not counted.
@@ -163,10 +165,14 @@ enum Cut {
 }
 
 impl Call<'_> {
-    /// Runs the command; `None` if it was stopped.
-    fn run(&self, changes: &Changes) -> Result<Option<Ran>> {
-        let start = sys::monotonic_ns();
-        let mut watch = self.start()?;
+    fn made_and_run(&self, changes: &Changes) -> Result<Option<Ran>> {
+        self.run(self.command()?, changes)
+    }
+
+    /// Runs the command, which was made before since that is not its time; `None` if it was stopped.
+    fn run(&self, command: Command, changes: &Changes) -> Result<Option<Ran>> {
+        let mut watch = self.start(command)?;
+        let start = watch.began;
         changes.begin(start);
         let cut = watch.listen(self.stop, start.saturating_add(self.timeout.0), changes)?;
         let ended_at = watch.ended_at;
@@ -194,6 +200,7 @@ impl Call<'_> {
         }
     }
 
+    /// Makes the command, and tries its attributes.
     fn command(&self) -> Result<Command> {
         let no_words = || Error::input("the command is empty");
         let (program, arguments) = self.argv.split_first().ok_or_else(no_words)?;
@@ -208,10 +215,10 @@ impl Call<'_> {
         Ok(command)
     }
 
-    fn start(&self) -> Result<RunningCommand> {
-        let mut command = self.command()?;
+    fn start(&self, mut command: Command) -> Result<RunningCommand> {
         let program = &self.argv[0];
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let began = sys::monotonic_ns();
         let mut child = command.spawn().map_err(|e| self.unstartable(program, &e))?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(Error::internal("a command was started without pipes"));
@@ -221,6 +228,7 @@ impl Call<'_> {
         sys::set_nonblocking(stderr.as_fd()).map_err(fault)?;
         Ok(RunningCommand {
             leader: child.id(),
+            began,
             end: offspring::end_of(child.id()),
             stdout: Listened::new(stdout),
             stderr: Listened::new(stderr),
@@ -304,6 +312,7 @@ impl<T: std::io::Read + AsFd> Listened<T> {
 
 struct RunningCommand {
     leader: u32,
+    began: u64,
     /// Readable after the leader's end; `None` on kernels without pidfds.
     end: Option<OwnedFd>,
     stdout: Listened<ChildStdout>,
@@ -400,5 +409,53 @@ impl RunningCommand {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::CpuSet;
+
+    fn spec() -> CommandSpec {
+        CommandSpec {
+            name: "true".to_owned(),
+            tool: None,
+            params: BTreeMap::new(),
+            argv: vec!["true".to_owned()],
+            env: BTreeMap::new(),
+            cwd: None,
+            setup: Vec::new(),
+            server: Vec::new(),
+            cleanup: Vec::new(),
+            stage: None,
+            cpus: None,
+            timeout: Ns::secs(20),
+            exit_codes: vec![0],
+            metrics: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn attributes_are_tried_before_the_commands_time_begins() {
+        let spec = spec();
+        let call = |given| Call {
+            spec: &spec,
+            argv: &spec.argv,
+            seed: 1,
+            given,
+            stop: None,
+            timeout: spec.timeout,
+            server: None,
+        };
+        let nowhere = Attributes { cpus: CpuSet::parse("4000").ok(), ..Attributes::default() };
+        let refused = call(&nowhere).command().unwrap_err().to_string();
+        assert!(refused.contains("this process may use"), "{refused}");
+        let given = Attributes { cpus: sys::affinity().ok(), ..Attributes::default() };
+        let call = call(&given);
+        let command = call.command().unwrap();
+        sys::sleep_for(Ns::ms(20).0);
+        let before = sys::monotonic_ns();
+        assert!(call.start(command).unwrap().began >= before);
     }
 }

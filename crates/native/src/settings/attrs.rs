@@ -1,15 +1,13 @@
-//! Sets scheduling attributes of tasks (sched_setattr(2), Linux 3.14): of a child before it executes another program,
-//! whose children inherit them, and of a running thread. All errors about refused attributes are made here.
+//! Sets scheduling attributes of a running thread (sched_setattr(2), Linux 3.14). All errors about refused attributes
+//! are made here.
 //!
-//! Attributes are first tried on a temporary thread. There an error can have words; between fork and exec it can only
-//! be a number.
+//! A child's attributes are first tried on a temporary thread. There an error can have words; between fork and exec it
+//! can only be a number.
 
 use crate::sys;
 use schedlab_base::{Error, Ns, Result};
-use schedlab_kernel::{Attr, AttrChange, Policy};
+use schedlab_kernel::{Attr, Policy};
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 /// The attributes of a thread (0: the caller), without the slice: the kernel does not distinguish a requested slice
 /// from its default.
@@ -36,31 +34,10 @@ pub(crate) fn unreachable(thread: u32, e: &io::Error) -> Error {
     }
 }
 
-/// Checks that this process may set these attributes.
-///
-/// # Errors
-/// When the kernel refuses; the help lists the accepted values.
-fn check(attr: Attr) -> Result<()> {
-    tried(|| give(0, attr))
-}
-
 /// Tries `give` on a temporary thread; returns its result.
 pub(crate) fn tried(give: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     let tried = std::thread::scope(|scope| scope.spawn(give).join());
     tried.map_err(|_| Error::internal("the thread that tries attributes panicked"))?
-}
-
-/// Makes a child begin with the caller's attributes after `change`. Its children inherit them.
-pub fn at_exec(command: &mut Command, change: AttrChange) -> Result<()> {
-    if change.is_empty() {
-        return Ok(());
-    }
-    change.check()?;
-    let attr = change.over(of_thread(0)?);
-    check(attr)?;
-    // SAFETY: between fork and exec only one system call is made, on data the closure owns.
-    unsafe { command.pre_exec(move || sys::set_attr(attr)) };
-    Ok(())
 }
 
 /// The error when the kernel refuses attributes; the help lists accepted values.
@@ -90,19 +67,7 @@ pub(crate) fn refused(attr: Attr, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_child_and_its_child_begin_with_them() {
-        // Fields 41 and 19 of /proc/self/stat are the policy and the nice value; the shell's child reads its own.
-        let mut command = Command::new("sh");
-        command.args(["-c", "cut -d' ' -f19,41 /proc/self/stat; true"]);
-        let before = of_thread(0).unwrap();
-        let change = AttrChange { policy: Some(Policy::Batch), nice: Some(7), slice: None };
-        at_exec(&mut command, change).unwrap();
-        let said = command.output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "7 3");
-        assert_eq!(of_thread(0).unwrap(), before, "the caller keeps its own");
-    }
+    use schedlab_kernel::AttrChange;
 
     #[test]
     fn a_running_thread_is_changed_and_a_missing_one_is_an_error() {
@@ -124,9 +89,6 @@ mod tests {
     #[test]
     fn refused_attributes_are_explained() {
         let odd = Attr { policy: Policy::Fifo, ..Attr::default() };
-        assert!(check(odd).unwrap_err().to_string().contains("priorities are 1 to 99"));
-        let mut command = Command::new("true");
-        let change = AttrChange { nice: Some(99), ..AttrChange::default() };
-        assert!(at_exec(&mut command, change).unwrap_err().to_string().contains("-20 to 19"));
+        assert!(tried(|| give(0, odd)).unwrap_err().to_string().contains("priorities are 1 to 99"));
     }
 }

@@ -56,16 +56,28 @@ impl Attributes {
 }
 
 impl Attributes {
-    /// Makes a child begin with these attributes. Its children inherit them.
+    /// Makes a child begin with these attributes. Its children inherit them. They are tried here, on a thread, which
+    /// takes longer than a short command: call it before the command's time begins. Without attributes the thread runs,
+    /// too, so that the CPU has done the same before each command.
     ///
     /// # Errors
-    /// As [`Attributes::give`].
+    /// As [`Attributes::give`], and for attributes that no task can have.
     pub(crate) fn at_exec(&self, command: &mut Command) -> Result<()> {
-        attrs::at_exec(command, self.change)?;
-        let Some(cpus) = self.cpus.clone() else { return Ok(()) };
-        attrs::tried(|| sys::set_affinity(&cpus).map_err(|e| misplaced(0, &cpus, &e)))?;
-        // SAFETY: between fork and exec only one system call is made, on data the closure owns.
-        unsafe { command.pre_exec(move || sys::set_affinity(&cpus)) };
+        self.change.check()?;
+        attrs::tried(|| self.give(0))?;
+        // What a child has anyway is not set, so a setting that changes nothing costs the child nothing.
+        let mut attr = None;
+        if !self.change.is_empty() || self.priority.is_some() {
+            let own = attrs::of_thread(0)?;
+            attr = Some(self.over(own)).filter(|attr| *attr != own);
+        }
+        let cpus = self.cpus.clone().filter(|cpus| !sys::affinity().is_ok_and(|own| own == *cpus));
+        let begin = move || {
+            attr.map_or(Ok(()), sys::set_attr)?;
+            cpus.as_ref().map_or(Ok(()), sys::set_affinity)
+        };
+        // SAFETY: between fork and exec only system calls are made, on data that the closure owns.
+        unsafe { command.pre_exec(begin) };
         Ok(())
     }
 }
@@ -146,18 +158,10 @@ impl Supervisor {
 
 fn supervise(argv: &[String], attributes: &Attributes, taken: &mut signals::Signals) -> Result<i32> {
     let (mut command, program) = command(argv)?;
-    // Tried on a separate thread first, because only there an error can have words.
-    attrs::tried(|| attributes.give(0))?;
-    let (mask, cpus) = (taken.before(), attributes.cpus.clone());
-    let own = attrs::of_thread(0)?;
-    let attr = (!attributes.change.is_empty() || attributes.priority.is_some()).then(|| attributes.over(own));
-    let begin = move || {
-        mask.set()?;
-        attr.map_or(Ok(()), sys::set_attr)?;
-        cpus.as_ref().map_or(Ok(()), |cpus| sys::set_affinity_of(0, cpus))
-    };
-    // SAFETY: between fork and exec only system calls are made, on data that the closure owns.
-    unsafe { command.pre_exec(begin) };
+    let mask = taken.before();
+    // SAFETY: between fork and exec only a system call is made, on data that the closure owns.
+    unsafe { command.pre_exec(move || mask.set()) };
+    attributes.at_exec(&mut command)?;
     let mut child = command.spawn().map_err(|e| unstartable(program, &e));
     let ended = child.as_mut().map_err(|_| ()).map(|child| {
         loop {
@@ -319,6 +323,26 @@ mod tests {
     }
 
     #[test]
+    fn a_child_and_its_child_begin_with_them() {
+        // Fields 41 and 19 of /proc/self/stat are the policy and the nice value; the shell's child reads its own.
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "cut -d' ' -f19,41 /proc/self/stat; grep Cpus_allowed_list /proc/self/status; true",
+        ]);
+        let (before, cpus) = (attrs::of_thread(0).unwrap(), sys::affinity().unwrap());
+        let first: CpuSet = cpus.lowest().into_iter().collect();
+        let change = AttrChange { policy: Some(Policy::Batch), nice: Some(7), slice: None };
+        let given = Attributes { change, cpus: Some(first.clone()), priority: None };
+        given.at_exec(&mut command).unwrap();
+        let said = command.output().unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(said, format!("7 3 Cpus_allowed_list: {first}"));
+        let after = (attrs::of_thread(0).unwrap(), sys::affinity().unwrap());
+        assert_eq!(after, (before, cpus), "the caller keeps its own");
+    }
+
+    #[test]
     fn unavailable_settings_are_errors() {
         let fifo = AttrChange { policy: Some(Policy::Fifo), ..AttrChange::default() };
         let e =
@@ -327,5 +351,9 @@ mod tests {
         let nowhere = Attributes { cpus: CpuSet::parse("4000").ok(), ..Attributes::default() };
         assert!(nowhere.give(0).unwrap_err().to_string().contains("this process may use"));
         assert!(change_live(u32::MAX >> 2, false, &nowhere).unwrap_err().to_string().contains("no process"));
+        let change = AttrChange { nice: Some(99), ..AttrChange::default() };
+        let given = Attributes { change, ..Attributes::default() };
+        let e = given.at_exec(&mut Command::new("true")).unwrap_err();
+        assert!(e.to_string().contains("-20 to 19"), "{e}");
     }
 }

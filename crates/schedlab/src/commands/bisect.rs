@@ -25,6 +25,7 @@ use schedlab_lab::search::bisect::{
 use schedlab_lab::search::trial;
 use schedlab_record::Metric;
 use schedlab_report::number;
+use schedlab_workload::CommandSpec;
 use schedlab_workload::command::{ELAPSED, Take, one_line};
 use std::path::{Path, PathBuf};
 
@@ -47,8 +48,6 @@ struct BisectArgs {
         conflicts_with_all = ["scx", "load", "machine", "backend", "jobs", "level", "out"]
     )]
     command: Vec<String>,
-    #[command(flatten, next_help_heading = "Not a kernel")]
-    figures: Figures,
     /// A sched_ext scheduler: what --build makes, by its path in that folder, as a program with its arguments, or an
     /// object with the values that its program would set
     #[arg(long, value_name = "PROGRAM|OBJECT", requires = "build", help_heading = "Not a kernel")]
@@ -63,8 +62,8 @@ struct BisectArgs {
     #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
     bad: String,
     /// The metric that moved (docs/metrics.md). Of a command: command.elapsed, or the only figure of its output, unless
-    /// one is named. Without a metric the first commit is searched whose scheduler does not last where the good one
-    /// does, or the other way round
+    /// one is named; a figure's name is PROGRAM.NAME, or NAME. Without a metric the first commit is searched whose
+    /// scheduler does not last where the good one does, or the other way round
     #[arg(long, value_name = "NAME", required_unless_present = "build")]
     metric: Option<String>,
     /// The load, one of those of 'try': full, thread-pipe, storm and so on
@@ -92,6 +91,9 @@ struct BisectArgs {
     code: CodeOptions,
     #[command(flatten)]
     keep: TrialOptions,
+    // Last: its heading would be that of all options behind it.
+    #[command(flatten, next_help_heading = "Not a kernel")]
+    figures: Figures,
 }
 
 impl BisectArgs {
@@ -240,15 +242,7 @@ fn of_command(
     let mut command = Template::run(args.command.clone()).spec;
     args.figures.describe(&mut command)?;
     let line = one_line(&command.argv);
-    let metric = match (&args.metric, command.metrics.as_slice()) {
-        (Some(metric), _) => metric.clone(),
-        (None, [one]) if one.take != Take::All => one.name.clone(),
-        (None, _) => ELAPSED.to_owned(),
-    };
-    let unit = match command.metrics.iter().find(|figure| figure.name == metric) {
-        Some(figure) => canonical(&figure.unit).0.to_owned(),
-        None => Metric::find(&metric).map_err(|e| e.context("--metric"))?.unit,
-    };
+    let (metric, unit) = metric_of(args.metric.as_deref(), &command)?;
     let question =
         CommandQuestion { build: args.build.clone().unwrap_or_default(), command, metric: metric.clone() };
     let (shown, means) = (Shown::new(args.keep.quiet), Means::In(unit));
@@ -256,10 +250,40 @@ fn of_command(
     let mut commits = CommandCommits::of(repository, question, &shown, &report)?;
     let found = search(&mut commits);
     // An interrupted bisection finds its builds again.
-    if found.as_ref().err().is_none_or(|e| e.kind() != ErrorKind::CheckFailed) {
-        commits.clear()?;
+    let is_interrupted = found.as_ref().is_err_and(|e| e.kind() == ErrorKind::CheckFailed);
+    let shown = found
+        .and_then(|found| args.show(&found, &means, &format!("{metric} of {line} on the running kernel")));
+    if !is_interrupted && let Err(e) = commits.clear() {
+        output::note(&e.to_string());
     }
-    args.show(&found?, &means, &format!("{metric} of {line} on the running kernel"))
+    shown
+}
+
+/// The metric of a command and its unit: the one that is named, the only figure, or the time.
+fn metric_of(named: Option<&str>, command: &CommandSpec) -> Result<(String, String)> {
+    let figures = &command.metrics;
+    let is_part = |metric: &str, of: &str| metric.strip_prefix(of).is_some_and(|rest| rest.starts_with('.'));
+    let figure = |metric: &str| figures.iter().find(|f| f.name == metric || is_part(metric, &f.name));
+    let metric = match (named, figures.as_slice()) {
+        (Some(name), _) => {
+            let whole = format!("{}.{name}", command.name);
+            if figure(&whole).is_some() { whole } else { name.to_owned() }
+        }
+        (None, []) => ELAPSED.to_owned(),
+        (None, [one]) if one.take != Take::All => one.name.clone(),
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|f| f.name.as_str()).collect();
+            return Err(Error::input("--metric is needed: the output has several values").help(format!(
+                "name one of {}, {ELAPSED}; of a figure with 'all' a part, such as NAME.p99",
+                names.join(", ")
+            )));
+        }
+    };
+    let unit = match figure(&metric) {
+        Some(figure) => canonical(&figure.unit).0.to_owned(),
+        None => Metric::find(&metric).map_err(|e| e.context("--metric"))?.unit,
+    };
+    Ok((metric, unit))
 }
 
 /// What means of runs are.

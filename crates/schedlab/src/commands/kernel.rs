@@ -32,7 +32,8 @@ enum KernelArgs {
     Fetch(Fetch),
     /// Build a kernel from source, with patches, for guests; or its scheduler's code, for backend code
     Build(kernel_build::Build),
-    /// Remove kernels from the cache
+    /// Remove kernels from the cache. What 'bisect' keeps of a repository is in the cache's sources/bisect-*, which may
+    /// be removed whole
     Remove(kernel_code::Remove),
     /// Show every feature and tunable: what it does, since when, its default, whose name it is
     Features(Features),

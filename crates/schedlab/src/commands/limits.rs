@@ -117,6 +117,9 @@ fn command() -> Command {
     let command = command
         .about("Compare CPU limits: what would removing, halving, bursting or weighting one do to a service's p99 and to its neighbours?")
         .args(workloads::file_args(FILE))
+        .mut_arg(FILE, |arg| {
+            arg.help("A recorded run (its folder), a schedule (.sched) or an rt-app file (.json), instead of a workload")
+        })
         .override_usage(
             "schedlab limits [OPTIONS] <RUN|FILE.sched>\n       \
              schedlab limits [OPTIONS] --limit LIMIT <WORKLOAD|FILE> [WORKLOAD'S OPTIONS]",

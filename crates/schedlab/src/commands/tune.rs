@@ -63,7 +63,7 @@ struct TuneArgs {
     /// Seed of the first run [default: the experiment's; of a command one that is new each time]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// End the race at the first round that is over after this time, and confirm those that lead
+    /// End the race after this time, within a round, too, and confirm those that lead
     #[arg(long, value_name = "TIME", value_parser = common::length_of_time)]
     budget: Option<Ns>,
     /// Write the winner as a tuned profile, a script or a drop-in of systemd; may be given more than once

@@ -3,7 +3,7 @@
 use super::tune::DEFAULT;
 use crate::{common, interrupt};
 use schedlab_base::temp::write_whole;
-use schedlab_base::{Backend, Error, ErrorKind, Result};
+use schedlab_base::{Backend, Error, ErrorKind, Result, content_hash};
 use schedlab_compare::runs::Filter;
 use schedlab_lab::ask::experiment::{self, Experiment, write::quoted};
 use schedlab_lab::ask::{here, variant_words};
@@ -40,8 +40,12 @@ pub fn of(run: &str, backend: Backend, kernel: Option<&String>, out: &Path) -> R
     let recording = recording
         .ok_or_else(|| Error::new(ErrorKind::CheckFailed, "the recording was not read to its end"))?;
     std::fs::create_dir_all(out).map_err(|e| Error::io(out, "make", &e))?;
-    let schedule = std::path::absolute(out.join("tune.sched")).map_err(|e| Error::io(out, "find", &e))?;
-    write_whole(&schedule, recording.schedule.text().as_bytes())?;
+    // Stored experiments name it, so another recording's has another name.
+    let text = recording.schedule.text();
+    let mark: String = content_hash(text.as_bytes()).chars().take(8).collect();
+    let schedule = std::path::absolute(out.join(format!("tune-{mark}.sched")));
+    let schedule = schedule.map_err(|e| Error::io(out, "find", &e))?;
+    write_whole(&schedule, text.as_bytes())?;
     let kernel = match (kernel, backend) {
         (Some(kernel), _) => kernel.clone(),
         (None, Backend::Code) => {

@@ -24,6 +24,7 @@ pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
     if args.backend == Some(Backend::Host) && !args.kernel.is_empty() {
         return Err(Error::input("--kernel is for guests: the host runs its own").help("leave it out"));
     }
+    args.judged()?;
     let all = match args.files.as_slice() {
         [] => cases::limits(common::cpus())?,
         files => files.iter().map(|f| limits::load(f, common::cpus())).collect::<Result<_>>()?,
@@ -49,10 +50,14 @@ pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
     match (found.passed(), found.cases.is_empty()) {
         (true, _) => Ok(()),
         (false, true) => {
-            Err(Error::machine("no case could be run here").help("'schedlab doctor' says what is missing"))
+            let help = match args.real {
+                Some(_) => "without --real the cases are run",
+                None => "'schedlab doctor' says what is missing",
+            };
+            Err(Error::machine("no case could be run here").help(help))
         }
         (false, false) => {
-            let text = "too few limits change the judged latency as they change the real one";
+            let text = "a case was not run, or too few limits change its latency as they change the real one";
             Err(Error::new(ErrorKind::CheckFailed, text)
                 .help("where few changes have a sign, more --runs may tell"))
         }
@@ -76,7 +81,7 @@ fn all_of(args: &ValidateArgs, chosen: &[LimitCase]) -> Result<Limits> {
         let name = &case.experiment.name;
         match judge(args, case, earlier.as_ref()) {
             Ok(Some(result)) => done.push(result),
-            Ok(None) => {}
+            Ok(None) => not_run.push(NotRun { name: name.clone(), why: "one side has no run".to_owned() }),
             Err(e) if matches!(e.kind(), ErrorKind::Machine | ErrorKind::Guest | ErrorKind::Input) => {
                 not_run.push(NotRun { name: name.clone(), why: reason(name, &e) });
             }
@@ -86,11 +91,18 @@ fn all_of(args: &ValidateArgs, chosen: &[LimitCase]) -> Result<Limits> {
     Ok(Limits::of(done, not_run))
 }
 
-/// A case; `None` if the earlier result does not have it under this kernel.
+/// A case; `None` if a side has no run.
+///
+/// # Errors
+/// As a run, and when the earlier result does not have the case under this kernel.
 fn judge(args: &ValidateArgs, case: &LimitCase, earlier: Option<&Limits>) -> Result<Option<LimitsResult>> {
     let (backend, judged) = (args.backend.unwrap_or(Backend::Vm), args.judged()?);
     if let Some(all) = earlier {
-        let Some(kept) = all.cases.iter().find(|kept| is_of(kept, case, backend)) else { return Ok(None) };
+        let kept = all.cases.iter().find(|kept| is_of(kept, case, backend));
+        let kept = kept.ok_or_else(|| {
+            let kernel = case.experiment.variants.first().map_or("", |v| v.kernel.as_str());
+            Error::input(format!("the earlier result does not have it under {kernel}"))
+        })?;
         let records = simulated(args, case, (backend, judged), kept.real.runs as u64)?;
         return Ok(case.question().judge(RealLimits::Earlier(kept), &records));
     }

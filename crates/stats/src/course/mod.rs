@@ -164,7 +164,8 @@ fn stretch(days: &[Day], rules: Rules) -> Stretch {
             plain = Some(tamed.clone());
         }
         years += day.year;
-        while years > IN_SIGHT {
+        // The newest day stays: after a gap of years it alone stands for more.
+        while years > IN_SIGHT && first < t {
             years -= days[first].year;
             first += 1;
         }

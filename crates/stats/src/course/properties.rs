@@ -43,6 +43,30 @@ proptest! {
             prop_assert!(course(&all[..step.seen], RULES).steps.iter().all(|s| s.seen < step.seen));
         }
     }
+
+    #[test]
+    fn gaps_of_any_length_are_taken(
+        noise in prop::collection::vec(-0.02f64..0.02, 40..80),
+        gaps in prop::collection::vec((0usize..80, 0.1f64..9.0), 0..5),
+        size in -0.3f64..0.3,
+    ) {
+        let mut all = days(noise.iter().enumerate().map(|(i, e)| e + if i >= 25 { size } else { 0.0 }));
+        for (at, years) in gaps {
+            let at = at % all.len();
+            all[at].year = years;
+        }
+        for step in course(&all, RULES).steps {
+            prop_assert!(step.range[0] <= step.at && step.at <= step.range[1] && step.seen < all.len());
+        }
+    }
+}
+
+#[test]
+fn a_gap_of_three_years_does_not_hide_the_change_after_it() {
+    let mut all = days((0..80).map(|i| if i >= 50 { 0.03 } else { 0.0 }));
+    all[25].year = 3.0;
+    let found = course(&all, RULES);
+    assert_eq!(found.steps.iter().map(|s| s.at).collect::<Vec<_>>(), [50]);
 }
 
 #[test]

@@ -17,8 +17,9 @@ impl Handle {
     pub(crate) fn open(path: &Path) -> Result<Handle> {
         let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", &e))?;
         let loaded = load(&bytes).map_err(|why| refused(path, &why))?;
-        loaded.frames.into_iter().for_each(|frames| add(loaded.base + frames));
+        let frames = loaded.frames.map(|frames| loaded.base + frames);
         LOADED.set(loaded).map_err(|_| Error::internal("a process loads one image"))?;
+        frames.into_iter().for_each(add);
         Ok(Handle(()))
     }
     pub(crate) fn symbol(self, name: &str) -> Result<*mut c_void> {

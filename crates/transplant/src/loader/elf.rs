@@ -8,9 +8,8 @@ use object::{
     Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget, SegmentFlags,
 };
 use std::collections::BTreeMap;
-use std::ffi::c_void;
-
-const PAGE: usize = 4096;
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
 
 /// Relocations: the object's own address and an addend; a symbol's address.
 #[cfg(target_arch = "x86_64")]
@@ -24,15 +23,18 @@ const RELATIVE_AND_SYMBOLS: (u32, [u32; 3]) = {
     (R_AARCH64_RELATIVE, [R_AARCH64_ABS64, R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT])
 };
 
-/// An object in memory, for good.
+/// An object in memory. It stays there until this is dropped.
 pub(super) struct Loaded {
     pub base: usize,
+    /// Whole pages.
     pub bytes: usize,
-    /// Offsets of its global symbols.
+    /// Offsets of its global symbols; each is within it.
     pub symbols: BTreeMap<String, usize>,
     /// Offset of `.eh_frame`, if a zero ends it.
     pub frames: Option<usize>,
 }
+
+type Done<T> = std::result::Result<T, String>;
 
 /// The functions that an image may ask the C library for.
 fn of_library(name: &str) -> Option<usize> {
@@ -42,7 +44,7 @@ fn of_library(name: &str) -> Option<usize> {
     #[cfg(target_env = "musl")]
     use super::alone::backtrace;
     #[cfg(not(target_env = "musl"))]
-    extern "C" fn backtrace(_: *mut *mut c_void, _: std::ffi::c_int) -> std::ffi::c_int {
+    extern "C" fn backtrace(_: *mut *mut c_void, _: c_int) -> c_int {
         0
     }
     Some(match name {
@@ -54,40 +56,54 @@ fn of_library(name: &str) -> Option<usize> {
     })
 }
 
-pub(super) fn load(bytes: &[u8]) -> std::result::Result<Loaded, String> {
+pub(super) fn load(bytes: &[u8]) -> Done<Loaded> {
     let file: ElfFile64<'_> = ElfFile64::parse(bytes).map_err(|e| e.to_string())?;
-    let end = file.segments().map(|segment| segment.address() + segment.size()).max().unwrap_or(0);
-    let bytes = (end as usize).next_multiple_of(PAGE);
-    let base = room(bytes)?;
+    let mut end = 0;
+    for segment in file.segments() {
+        let after =
+            segment.address().checked_add(segment.size()).ok_or("a segment ends after all addresses")?;
+        end = after.max(end);
+    }
+    let mut loaded = Loaded::zeroed(end, page())?;
+    let memory = loaded.memory();
     for segment in file.segments() {
         let data = segment.data().map_err(|e| e.to_string())?;
-        // SAFETY: the room is this function's own, and has as many bytes as the last segment's end says.
-        unsafe { std::slice::from_raw_parts_mut((base + segment.address() as usize) as *mut u8, data.len()) }
-            .copy_from_slice(data);
+        if data.len() as u64 > segment.size() {
+            return Err("a segment has more bytes in the file than in memory".to_owned());
+        }
+        part(memory, segment.address(), data.len() as u64)?.copy_from_slice(data);
     }
+    relocate(&file, memory)?;
+    let frames = file.section_by_name(".eh_frame").filter(|frames| {
+        let after = frames.address().checked_add(frames.size());
+        let word = after.and_then(|at| part(memory, at, 4).ok());
+        word.is_some_and(|word| word.iter().all(|byte| *byte == 0))
+    });
+    loaded.frames = frames.map(|frames| frames.address() as usize);
     let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
-    let symbols = defined.filter_map(|s| Some((s.name().ok()?.to_owned(), s.address() as usize))).collect();
-    relocate(&file, base, bytes)?;
-    protect(&file, base)?;
-    let frames = file.section_by_name(".eh_frame");
-    let after = frames.as_ref().map(|frames| (frames.address() + frames.size()) as usize);
-    // SAFETY: the byte is within the room, which can be read.
-    let ends = after
-        .is_some_and(|at| at + 4 <= bytes && unsafe { ((base + at) as *const u32).read_unaligned() } == 0);
-    let frames = frames.filter(|_| ends).map(|frames| frames.address() as usize);
-    Ok(Loaded { base, bytes, symbols, frames })
+    let within = defined.filter(|symbol| symbol.address() < loaded.bytes as u64);
+    loaded.symbols = within.filter_map(|s| Some((s.name().ok()?.to_owned(), s.address() as usize))).collect();
+    loaded.protect(&file, page())?;
+    Ok(loaded)
 }
 
-/// Zeroed memory that can be written.
-fn room(bytes: usize) -> std::result::Result<usize, String> {
-    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: asks for new memory, which belongs to nobody else.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
-    if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error().to_string()) } else { Ok(at as usize) }
+/// Bytes of a page of this kernel.
+fn page() -> usize {
+    // SAFETY: takes and returns integers.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
 }
 
-fn relocate(file: &ElfFile64<'_>, base: usize, bytes: usize) -> std::result::Result<(), String> {
-    let (relative, by_symbol) = RELATIVE_AND_SYMBOLS;
+/// A part of an object's memory.
+fn part(memory: &mut [u8], at: u64, bytes: u64) -> Done<&mut [u8]> {
+    let outside = || format!("it needs {bytes} bytes at {at:#x}, outside of it");
+    let end = at.checked_add(bytes).ok_or_else(outside)?;
+    // Offsets of a room fit into a usize of 64 bits.
+    memory.get_mut(at as usize..end as usize).ok_or_else(outside)
+}
+
+fn relocate(file: &ElfFile64<'_>, memory: &mut [u8]) -> Done<()> {
+    let (base, (relative, by_symbol)) = (memory.as_ptr() as usize, RELATIVE_AND_SYMBOLS);
     for (at, relocation) in file.dynamic_relocations().into_iter().flatten() {
         let RelocationFlags::Elf { r_type } = relocation.flags() else { continue };
         let target = match relocation.target() {
@@ -97,7 +113,7 @@ fn relocate(file: &ElfFile64<'_>, base: usize, bytes: usize) -> std::result::Res
                     object::ObjectSymbolTable::symbol_by_index(&table, index).map_err(|e| e.to_string())?;
                 let name = symbol.name().map_err(|e| e.to_string())?;
                 match symbol.is_definition() {
-                    true => base + symbol.address() as usize,
+                    true => base + part(memory, 0, symbol.address())?.len(),
                     false => of_library(name)
                         .ok_or_else(|| format!("it asks for {name}, which a static schedlab lacks"))?,
                 }
@@ -105,37 +121,78 @@ fn relocate(file: &ElfFile64<'_>, base: usize, bytes: usize) -> std::result::Res
             _ if r_type == relative => base,
             _ => return Err(format!("it has a relocation of type {r_type}")),
         };
-        if at as usize + size_of::<usize>() > bytes {
-            return Err(format!("it has a relocation at {at:#x}, outside of it"));
-        }
-        let value = target.wrapping_add(relocation.addend() as usize);
-        // SAFETY: the word is within the room, as was checked, and the room is the caller's own.
-        unsafe { ((base + at as usize) as *mut usize).write_unaligned(value) };
+        let value = target.wrapping_add(relocation.addend() as usize).to_ne_bytes();
+        part(memory, at, value.len() as u64)?.copy_from_slice(&value);
     }
     Ok(())
 }
 
-/// Each segment gets the access that it names.
-fn protect(file: &ElfFile64<'_>, base: usize) -> std::result::Result<(), String> {
-    for segment in file.segments() {
-        let SegmentFlags::Elf { p_flags } = segment.flags() else { continue };
-        let access = [(object::elf::PF_R, libc::PROT_READ), (object::elf::PF_W, libc::PROT_WRITE)];
-        let access = access.into_iter().chain([(object::elf::PF_X, libc::PROT_EXEC)]);
-        let access = access.filter(|(flag, _)| p_flags & flag != 0).fold(0, |all, (_, one)| all | one);
-        let first = segment.address() as usize / PAGE * PAGE;
-        let bytes = (segment.address() + segment.size()) as usize - first;
-        // SAFETY: the pages are those of the room, which nothing else uses yet.
-        if unsafe { libc::mprotect((base + first) as *mut c_void, bytes, access) } != 0 {
+impl Loaded {
+    /// Zeroed memory of at least `end` bytes that can be written.
+    fn zeroed(end: u64, page: usize) -> Done<Loaded> {
+        let bytes = usize::try_from(end).ok().and_then(|end| end.checked_next_multiple_of(page));
+        let bytes = bytes.filter(|bytes| *bytes > 0).ok_or("it has no memory, or more than there is")?;
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: asks for new memory, which belongs to nobody else.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error().to_string());
         }
+        Ok(Loaded { base: at as usize, bytes, symbols: BTreeMap::new(), frames: None })
     }
-    Ok(())
+
+    /// Its memory, which can be read and written until [`Loaded::protect`].
+    fn memory(&mut self) -> &mut [u8] {
+        // SAFETY: `zeroed` mapped these bytes for this object alone. Only `load` calls this, before `protect`.
+        unsafe { std::slice::from_raw_parts_mut(self.base as *mut u8, self.bytes) }
+    }
+
+    /// Each segment's pages get the access that it names.
+    fn protect(&self, file: &ElfFile64<'_>, page: usize) -> Done<()> {
+        let mut given: Vec<(Range<usize>, c_int)> = Vec::new();
+        for segment in file.segments() {
+            let SegmentFlags::Elf { p_flags } = segment.flags() else { continue };
+            let access = [(object::elf::PF_R, libc::PROT_READ), (object::elf::PF_W, libc::PROT_WRITE)];
+            let access = access.into_iter().chain([(object::elf::PF_X, libc::PROT_EXEC)]);
+            let access = access.filter(|(flag, _)| p_flags & flag != 0).fold(0, |all, (_, one)| all | one);
+            let pages = pages(segment.address(), segment.size(), page, self.bytes)?;
+            let differs = |(other, its): &(Range<usize>, c_int)| {
+                *its != access && other.start < pages.end && pages.start < other.end
+            };
+            if given.iter().any(differs) {
+                return Err(format!("segments of different access share a page of {page} bytes"));
+            }
+            given.push((pages, access));
+        }
+        for (pages, access) in given {
+            // SAFETY: `pages` are within the memory that `zeroed` mapped, and no slice of it lives any more.
+            if unsafe { libc::mprotect((self.base + pages.start) as *mut c_void, pages.len(), access) } != 0 {
+                return Err(std::io::Error::last_os_error().to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pages that hold a segment, as offsets, if `bytes` hold them.
+fn pages(address: u64, size: u64, page: usize, bytes: usize) -> Done<Range<usize>> {
+    let end = address.checked_add(size).and_then(|end| usize::try_from(end).ok());
+    let end = end.and_then(|end| end.checked_next_multiple_of(page)).filter(|end| *end <= bytes);
+    let end = end.ok_or_else(|| format!("a segment of {size} bytes at {address:#x} is outside of it"))?;
+    Ok(address as usize / page * page..end)
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: `zeroed` mapped these bytes for this object, and whoever has addresses in it keeps it.
+        unsafe { libc::munmap(self.base as *mut c_void, self.bytes) };
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::c_int;
+    use schedlab_base::Stream;
 
     fn compiled(source: &str) -> Option<(tempfile::TempDir, Vec<u8>)> {
         let folder = tempfile::tempdir().unwrap();
@@ -186,5 +243,56 @@ mod tests {
         let why = load(&bytes).err().unwrap();
         assert_eq!(why, "it asks for puts, which a static schedlab lacks");
         assert!(load(&bytes[..100]).is_err());
+    }
+
+    /// The file with up to five of its bytes changed, most of them in its header and its segments' headers.
+    fn damaged(whole: &[u8], draws: Stream) -> Vec<u8> {
+        let headers = 64 + 56 * usize::from(u16::from_le_bytes([whole[56], whole[57]]));
+        let mut bytes = whole.to_vec();
+        let draw = |i, below: usize| draws.below(i, below as u64) as usize;
+        for i in 0..=draw(0, 5) as u64 {
+            let within = if draw(4 * i + 1, 4) == 0 { whole.len() } else { headers };
+            let values = [0, 1, 0x7f, 0x80, 0xff, draw(4 * i + 2, 256) as u8];
+            bytes[draw(4 * i + 3, within)] = values[draw(4 * i + 4, values.len())];
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_damaged_image_is_loaded_within_its_memory_or_refused() {
+        let source = "static int seven = 7; int *to_seven = &seven; int zero[5000];\n\
+                      int sum(void) { return *to_seven + zero[4999]; }";
+        let Some((_folder, whole)) = compiled(source) else { return };
+        let mut refused = 0;
+        for round in 0..4000 {
+            match load(&damaged(&whole, Stream::new(1).number(round))) {
+                Ok(loaded) => assert!(loaded.symbols.values().all(|at| *at < loaded.bytes)),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!((400..4000).contains(&refused), "{refused}");
+    }
+
+    /// The image with the field at `at` of its first or a later loaded segment set.
+    fn with_field(whole: &[u8], at: usize, value: u64) -> Vec<u8> {
+        let mut bytes = whole.to_vec();
+        bytes[64 + at..64 + at + 8].copy_from_slice(&value.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_segment_that_its_memory_cannot_hold_is_refused() {
+        let Some((_folder, whole)) = compiled("int zero[5000]; int f(void) { return zero[1]; }") else {
+            return;
+        };
+        let why = |at, value| load(&with_field(&whole, at, value)).err().unwrap();
+        // Of the first segment: p_vaddr, p_memsz.
+        assert_eq!(why(16, u64::MAX - 8), "a segment ends after all addresses");
+        assert_eq!(why(40, 1), "a segment has more bytes in the file than in memory");
+        assert_eq!(why(40, u64::MAX - 8), "it has no memory, or more than there is");
+        let mut memory = [0; 64];
+        assert!(part(&mut memory, 60, 8).is_err() && part(&mut memory, u64::MAX, 8).is_err());
+        assert_eq!(pages(5000, 3500, 4096, 12288), Ok(4096..12288));
+        assert!(pages(5000, 3500, 4096, 8192).is_err() && pages(u64::MAX, 1, 4096, 8192).is_err());
     }
 }

@@ -4,8 +4,9 @@
 //! Such a run depends on when it is made. So a commit never meets runs of an hour ago: both ends run again beside it,
 //! one run of each in turn, forwards and backwards.
 
-use super::commits::{Checkout, run_build, values, write_files};
-use super::{Commit, MeasuredCommit, Meter, Repository};
+use super::commits::{Checkout, values, write_files};
+use super::folders::{CEILING, ceiling, last_built, remove, run_build};
+use super::{Commit, MeasuredCommit, Meter, Repository, Unmeasured};
 use crate::ask::cell::Cell;
 use crate::listener::Listener;
 use crate::make::exec::{Backends, Executor};
@@ -18,7 +19,7 @@ use schedlab_kernels::cache;
 use schedlab_machine::Machine;
 use schedlab_record::Record;
 use schedlab_workload::{CommandSpec, Spec};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The question asked of each commit.
@@ -41,9 +42,6 @@ pub struct CommandCommits<'a> {
     checkout: Checkout,
     backends: Backends,
     machine: Arc<Machine>,
-    /// The ends: the commits of the first call; and whether that has measured them.
-    ends: Vec<Commit>,
-    measured: bool,
     /// The commits of the last call, and their values so far.
     last: Vec<(Commit, Vec<f64>)>,
 }
@@ -61,23 +59,27 @@ impl<'a> CommandCommits<'a> {
     ) -> Result<CommandCommits<'a>> {
         let checkout = Checkout::of(repository, &cache::folder(None)?)?;
         let (machine, backends) = (Arc::new(Machine::load("host")?), Backends::default());
-        Ok(CommandCommits {
-            repository,
-            question,
-            listener,
-            report,
-            checkout,
-            backends,
-            machine,
-            ends: Vec::new(),
-            measured: false,
-            last: Vec::new(),
-        })
+        let last = Vec::new();
+        let made =
+            CommandCommits { repository, question, listener, report, checkout, backends, machine, last };
+        // Another line's builds of a bisection that was interrupted: this one does not use them.
+        let own = made.build_name();
+        let other = |folder: &&PathBuf| !folder.to_string_lossy().ends_with(&own);
+        made.folders().iter().filter(other).for_each(|folder| drop(remove(folder)));
+        Ok(made)
+    }
+    fn build_name(&self) -> String {
+        content_hash(self.question.build.as_bytes())[..8].to_owned()
     }
     /// The folder of a commit; it has the build's name, too.
     fn folder(&self, commit: &Commit) -> PathBuf {
-        let build = content_hash(self.question.build.as_bytes());
-        self.checkout.beside(&format!("built-{}-{}", &commit.hash[..12], &build[..8]))
+        self.checkout.beside(&format!("built-{}-{}", &commit.hash[..12], self.build_name()))
+    }
+    /// All folders of commits.
+    fn folders(&self) -> Vec<PathBuf> {
+        let mut all = cache::entries(&self.checkout.beside(""));
+        all.retain(|folder| folder.file_name().is_some_and(|n| n.to_string_lossy().starts_with("built-")));
+        all
     }
     /// A commit's folder, built now if it is not yet. One whose build was cut short is built anew.
     fn built(&self, commit: &Commit) -> Result<PathBuf> {
@@ -89,16 +91,22 @@ impl<'a> CommandCommits<'a> {
         remove(&folder)?;
         std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "make", &e))?;
         write_files(commit, self.repository, &folder, &folder.with_extension("index"))?;
-        run_build(&self.question.build, &folder)?;
+        run_build(&self.question.build, &folder, self.listener.stop_flag()?)?;
         std::fs::write(&done, "").map_err(|e| Error::io(&done, "write", &e))?;
         Ok(folder)
     }
     fn cell(&self, commit: &Commit) -> Result<Cell> {
         let CommandQuestion { command, metric, .. } = &self.question;
-        let cwd = Some(self.built(commit)?.to_string_lossy().into_owned());
-        let spec = CommandSpec { cwd, ..command.clone() };
+        let folder = self.built(commit)?;
+        let mut spec = CommandSpec { cwd: Some(folder.to_string_lossy().into_owned()), ..command.clone() };
+        spec.env.insert(CEILING.to_owned(), ceiling(&folder));
         // The same program was there at the ends, so the commit lacks it.
-        check_installed(&spec).map_err(|e| Error::input(format!("after the build {}", e.message())))?;
+        check_installed(&spec).map_err(|e| match &spec.argv[0] {
+            made if made.contains('/') => {
+                Error::input(format!("the build made no program '{made}'{}", last_built(&folder)))
+            }
+            _ => e,
+        })?;
         let cell =
             Cell::live(&self.machine, Variant::plain(RUNNING), Spec::Command(Box::new(spec)), String::new());
         Ok(Cell { observe: watch::needed([metric.as_str()]), ..cell })
@@ -111,38 +119,22 @@ impl<'a> CommandCommits<'a> {
     /// Removes what was built, when the commit is found. After an interruption the ends' builds are found again.
     ///
     /// # Errors
-    /// When a folder can't be removed.
+    /// The first folder that can't be removed; the others are removed.
     pub fn clear(&self) -> Result<()> {
-        self.ends.iter().try_for_each(|commit| remove(&self.folder(commit)))
-    }
-}
-
-/// Removes a commit's folder, and first of all the note that it is built.
-fn remove(folder: &Path) -> Result<()> {
-    for file in ["done", "index"].map(|kind| folder.with_extension(kind)) {
-        let _ = std::fs::remove_file(file);
-    }
-    match std::fs::remove_dir_all(folder) {
-        Err(e) if folder.exists() => Err(Error::io(folder, "remove", &e)),
-        _ => Ok(()),
+        let gone: Vec<Result<()>> = self.folders().iter().map(|folder| remove(folder)).collect();
+        gone.into_iter().collect()
     }
 }
 
 impl Meter for CommandCommits<'_> {
-    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
-        if self.ends.is_empty() {
-            self.ends = commits.iter().copied().cloned().collect();
-        }
-        // If an end that was measured fails now, the commit beside it is not the cause.
-        let is_odd = |commit: &Commit, e: &Error| {
-            self.measured && e.kind() == ErrorKind::Input && self.ends.contains(commit)
-        };
-        let failed = |commit: &Commit, e: Error| match is_odd(commit, &e) {
-            true => Error::machine(format!("{} can't be measured again: {e}", commit.words())),
-            false => e,
-        };
-        let cells = commits.iter().map(|c| self.cell(c).map_err(|e| failed(c, e)));
-        let cells = cells.collect::<Result<Vec<Cell>>>()?;
+    fn of_commit(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+        let all = self.values(&[commit], runs).map_err(|e| e.error)?;
+        Ok(all.into_iter().flatten().collect())
+    }
+    fn values(&mut self, commits: &[&Commit], runs: u64) -> std::result::Result<Vec<Vec<f64>>, Unmeasured> {
+        let failed = |at: usize| move |error: Error| Unmeasured { at, error };
+        let cells = commits.iter().enumerate().map(|(at, commit)| self.cell(commit).map_err(failed(at)));
+        let cells = cells.collect::<std::result::Result<Vec<Cell>, Unmeasured>>()?;
         let is_same = self.last.iter().map(|(commit, _)| commit).eq(commits.iter().copied());
         let mut all = match is_same {
             true => self.last.clone(),
@@ -150,13 +142,11 @@ impl Meter for CommandCommits<'_> {
         };
         let made = all[0].1.len() as u64;
         if made < runs {
-            for run in order(cells.len(), runs - made, made + 1)? {
-                let value =
-                    self.value(&cells[run.cell], run.seed).map_err(|e| failed(commits[run.cell], e))?;
+            for run in order(cells.len(), runs - made, made + 1).map_err(failed(0))? {
+                let value = self.value(&cells[run.cell], run.seed).map_err(failed(run.cell))?;
                 all[run.cell].1.push(value);
             }
         }
-        self.measured = true;
         self.last = all.clone();
         Ok(all.into_iter().map(|(_, values)| values).collect())
     }

@@ -19,7 +19,6 @@ use schedlab_record::{Record, Value};
 use schedlab_transplant::shim;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// The question asked of each commit.
 #[derive(Clone, Debug)]
@@ -106,23 +105,6 @@ pub(super) fn write_files(
     repository.check_out(commit, folder, index).map_err(failed)
 }
 
-/// Builds a folder of files by a command for the shell.
-///
-/// # Errors
-/// Of the input, with the last lines that the command wrote, if it fails.
-pub(super) fn run_build(build: &str, folder: &Path) -> Result<()> {
-    let mut command = Command::new("sh");
-    command.args(["-c", build]).current_dir(folder).stdin(Stdio::null());
-    let said = command.output().map_err(|e| Error::machine(format!("can't start sh: {e}")))?;
-    if said.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&said.stderr);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = &lines[lines.len().saturating_sub(8)..];
-    Err(Error::input(format!("the build failed ({})\n{}", said.status, last.join("\n"))))
-}
-
 /// Builds commits and measures them.
 pub struct CommitRuns<'a> {
     repository: Repository<'a>,
@@ -200,7 +182,10 @@ impl<'a> CommitRuns<'a> {
         };
         Ok(experiment.variants.iter().map(one).collect())
     }
-    fn of_commit(&self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+}
+
+impl Meter for CommitRuns<'_> {
+    fn of_commit(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let image = self.image(commit, false)?;
         let CommitQuestion { machine, metric, request, options, .. } = &self.question;
         let kernel = Variant::plain(&image.to_string_lossy());
@@ -213,12 +198,6 @@ impl<'a> CommitRuns<'a> {
         let lab = Lab::here(&backends, self.listener);
         let made = lab.compared(&RunRequest { wanted, driven, ..request.clone() }, experiment)?;
         values(&made.records, metric)
-    }
-}
-
-impl Meter for CommitRuns<'_> {
-    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
-        commits.iter().map(|commit| self.of_commit(commit, runs)).collect()
     }
     fn report_step(&mut self, step: &MeasuredCommit, left: usize) {
         (self.report)(step, left);

@@ -4,7 +4,8 @@
 //! Without a metric a run is measured by whether the scheduler lasts: [`LASTS`] or [`FAILS`]. What a command has built
 //! is kept in the cache by commit and command.
 
-use super::commits::{Checkout, run_build, values};
+use super::commits::{Checkout, values};
+use super::folders::{last_built, run_build};
 use super::{Commit, MeasuredCommit, Meter, Repository};
 use crate::ask::{here, scx};
 use crate::listener::Listener;
@@ -85,9 +86,10 @@ impl<'a> SchedulerCommits<'a> {
         let made = self.checkout.join(path);
         // That of another commit would be taken for this one's.
         let _ = std::fs::remove_file(&made);
-        run_build(&self.question.build, self.checkout.at(commit, self.repository)?)?;
+        let tree = self.checkout.at(commit, self.repository)?;
+        run_build(&self.question.build, tree, self.listener.stop_flag()?)?;
         if !made.is_file() {
-            return Err(Error::input(format!("the build made no {}", path.display())));
+            return Err(Error::input(format!("the build made no {}{}", path.display(), last_built(tree))));
         }
         std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "make", &e))?;
         // Renamed into place: an interrupted copy is not a build.
@@ -111,7 +113,10 @@ impl<'a> SchedulerCommits<'a> {
         let seeds: Vec<u64> = (1..=runs).collect();
         parallel::map(self.question.request.jobs() as usize, &seeds, one).into_iter().collect()
     }
-    fn of_commit(&self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+}
+
+impl Meter for SchedulerCommits<'_> {
+    fn of_commit(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let built = self.built(commit)?;
         let SchedulerQuestion { kernel, machine, metric, request, options, .. } = &self.question;
         let words = std::iter::once(built.to_string_lossy().into_owned())
@@ -128,12 +133,6 @@ impl<'a> SchedulerCommits<'a> {
             Some(metric) => values(&lab.compared(&request, experiment)?.records, metric),
             None => self.endings(&lab.planned(&request, experiment)?.0, runs),
         }
-    }
-}
-
-impl Meter for SchedulerCommits<'_> {
-    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
-        commits.iter().map(|commit| self.of_commit(commit, runs)).collect()
     }
     fn report_step(&mut self, step: &MeasuredCommit, left: usize) {
         (self.report)(step, left);

@@ -34,16 +34,10 @@ struct Script {
 }
 
 impl Meter for Script {
-    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
-        commits.iter().map(|commit| self.of(commit, runs)).collect()
-    }
     fn report_step(&mut self, step: &MeasuredCommit, _: usize) {
         assert_eq!(step.side.is_none(), step.why.is_some());
     }
-}
-
-impl Script {
-    fn of(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+    fn of_commit(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let at: usize = commit.subject.parse().unwrap();
         self.measured.push(at);
         if self.broken.contains(&at) {
@@ -119,14 +113,8 @@ fn equal_ends_are_refused_once_a_difference_that_counts_is_excluded() {
 struct Given(Vec<Vec<f64>>);
 
 impl Meter for Given {
-    fn values(&mut self, commits: &[&Commit], runs: u64) -> Result<Vec<Vec<f64>>> {
-        commits.iter().map(|commit| self.of(commit, runs)).collect()
-    }
     fn report_step(&mut self, _: &MeasuredCommit, _: usize) {}
-}
-
-impl Given {
-    fn of(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+    fn of_commit(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let at: usize = commit.subject.parse().unwrap();
         let all = &self.0[at];
         Ok((0..runs as usize).map(|i| all[i % all.len()]).collect())
@@ -155,7 +143,47 @@ fn the_good_end_must_be_older() {
         Script { moved: 1, broken: Vec::new(), noise: 0.2, kind: ErrorKind::Input, measured: Vec::new() };
     let e = bisect(Repository(folder.path()), &commits[2], &commits[0], SIX, &mut script).unwrap_err();
     assert!(e.to_string().contains("not an ancestor"), "{e}");
+    let e = bisect(Repository(folder.path()), &commits[1], &commits[1], SIX, &mut script).unwrap_err();
+    assert!(e.to_string().contains("--good and --bad are one commit"), "{e}");
     assert!(Repository(folder.path()).commit("nothing").unwrap_err().to_string().contains("git log"));
+}
+
+#[test]
+fn an_end_that_can_t_be_measured_is_named() {
+    for (broken, option) in [(0, "--good"), (2, "--bad")] {
+        let e = found(3, 1, &[broken]).0.unwrap_err();
+        let words = e.to_string();
+        assert!(words.starts_with(option) && words.contains(&format!(" {broken}: it does not work")), "{e}");
+    }
+}
+
+#[test]
+fn a_build_says_its_last_words_and_ends_with_its_children() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let stop = AtomicBool::new(false);
+    let e = folders::run_build("echo out; echo err >&2; exit 3", &tree, &stop).unwrap_err();
+    assert!(e.to_string().contains("(exit status: 3):\n  out\n  err"), "{e}");
+    let e = folders::run_build("false", &tree, &stop).unwrap_err();
+    assert!(e.to_string().contains("and wrote nothing"), "{e}");
+    std::thread::scope(|s| {
+        let begun = tree.join("begun");
+        let build =
+            s.spawn(|| folders::run_build("sleep 1000 & touch begun; wait; touch later", &tree, &stop));
+        while !begun.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let e = build.join().unwrap().unwrap_err();
+        assert!(e.kind() == ErrorKind::CheckFailed && !tree.join("later").exists(), "{e}");
+    });
+    // A cache of modules is read-only.
+    folders::run_build("mkdir -p a/b && touch a/b/c && chmod 555 a/b a", &tree, &AtomicBool::new(false))
+        .unwrap();
+    folders::remove(&tree).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

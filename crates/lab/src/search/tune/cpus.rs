@@ -2,6 +2,8 @@
 //! name in the words of a setting: `cpus=llc`.
 
 use schedlab_base::{CpuId, CpuSet, Error, Result};
+use schedlab_kernel::Variant;
+use schedlab_kernel::group::ROOT;
 use schedlab_machine::topology::{Cpu, Topology};
 
 /// The word before a set.
@@ -41,6 +43,16 @@ impl Cpus {
         let Some(first) = self.allowed.lowest() else { return CpuSet::new() };
         let first = self.topology.cpu(first);
         self.allowed.iter().filter(|cpu: &CpuId| (set.has)(first, self.topology.cpu(*cpu))).collect()
+    }
+    /// Checks that all CPUs to which a variant confines its tasks are among these.
+    ///
+    /// # Errors
+    /// When one is not.
+    pub(super) fn check(&self, variant: &Variant) -> Result<()> {
+        let wanted = variant.groups.iter().filter(|group| group.path == ROOT).filter_map(|g| g.cpus.as_ref());
+        let odd = wanted.flat_map(CpuSet::iter).find(|cpu| !self.allowed.contains(*cpu));
+        let Some(odd) = odd else { return Ok(()) };
+        Err(Error::input(format!("CPU {} is not among those that may be used: {}", odd.0, self.allowed)))
     }
     /// Words for the sets that differ from each other and from all CPUs.
     pub(super) fn words(&self) -> Vec<String> {
@@ -96,5 +108,14 @@ mod tests {
         assert!(change(None, "cpus=llc").unwrap_err().to_string().contains("cpus=0-3"));
         let last = Cpus::within(smt.topology.clone(), &CpuSet::parse("7").unwrap());
         assert!(last.words().is_empty());
+        let confined = |words: &str| crate::ask::variant_words::parse(&format!("v6.12:{words}")).unwrap();
+        assert!(last.check(&confined("cpus=7")).is_ok() && last.check(&confined("nice=1")).is_ok());
+        assert!(smt.check(&confined("cpus=0/8")).unwrap_err().to_string().contains("CPU 8"));
+        assert!(
+            last.check(&confined("cpus=6-7"))
+                .unwrap_err()
+                .to_string()
+                .contains("CPU 6 is not among those that may be used: 7")
+        );
     }
 }

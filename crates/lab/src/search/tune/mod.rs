@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 pub const CONFIRM: u64 = 12;
 /// Further runs of the confirmation, in per cent of the first look's, where rows are undecided.
 const FURTHER: u64 = 300;
-/// A replay's race ends when so few are left, since the replay is not the workload.
+/// A replay's race ends when so many are left, since the replay is not the workload.
 const REPLAYED: usize = 9;
 
 /// What is searched.
@@ -94,7 +94,7 @@ impl Tune<'_> {
         let pruned = pruned.transpose()?;
         let seed = self.seed();
         let all = rounds(settings.len(), self.first);
-        let left = self.race(&settings, &all, all.len(), &mut course)?;
+        let left = self.race(&settings, &all, (all.len(), finals::PAIRED), &mut course)?;
         let runs = all.last().map_or(self.first, |round| round.runs);
         let finalists = self.finalists(&base, &left, runs, &mut course)?;
         let whole = self.with_variants(&finalists.all())?;
@@ -131,7 +131,8 @@ impl Tune<'_> {
         let all = rounds(own.len(), self.first);
         let take = all.iter().take_while(|round| round.settings > REPLAYED).count();
         let before = course.race.len();
-        let left: Vec<String> = self.race(&own, &all, take, course)?.into_iter().map(str::to_owned).collect();
+        let left: Vec<String> =
+            self.race(&own, &all, (take, REPLAYED), course)?.into_iter().map(str::to_owned).collect();
         // What was left out here runs under the workload, if it can.
         course.left_out.retain(|out| !own.iter().any(|setting| setting.name == out.setting));
         let of_replay = course.race.len() - before;

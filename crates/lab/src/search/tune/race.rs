@@ -1,6 +1,5 @@
 //! The race: round by round, within the time that is given.
 
-use super::finals::PAIRED;
 use super::{Course, Tune};
 use crate::ask::experiment::Experiment;
 use schedlab_base::{Backend, Result};
@@ -10,12 +9,13 @@ use schedlab_compare::tuned::{LeftOut, Raced};
 use schedlab_kernel::Variant;
 
 impl Tune<'_> {
-    /// The first `take` rounds of a race, or fewer where time is up; the settings that are left, best first.
+    /// The first `take` rounds of a race, or fewer where time is up; the settings that are left, best first: `least` or
+    /// more, if there are so many.
     pub(super) fn race<'v>(
         &self,
         settings: &'v [Variant],
         all: &[Round],
-        take: usize,
+        (take, least): (usize, usize),
         course: &mut Course,
     ) -> Result<Vec<&'v str>> {
         let whole = self.with_variants(settings)?;
@@ -26,7 +26,7 @@ impl Tune<'_> {
             before = round.runs;
             let placed = self.placed(&seen, &whole.baseline, &left, round.runs)?;
             course.cut_short |= at + 1 < take && self.is_late(course);
-            let keep = all.get(at + 1).map_or(PAIRED, |next| next.settings);
+            let keep = all.get(at + 1).map_or(least, |next| next.settings.max(least));
             let stay = placed.len().min(keep);
             course.race.splice(0..0, placed[stay..].iter().cloned());
             standing = placed[..stay].to_vec();

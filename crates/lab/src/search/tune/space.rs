@@ -116,7 +116,8 @@ pub fn words(axes: &[String], ground: &Ground<'_>) -> Result<Vec<String>> {
 /// its arguments may have commas.
 ///
 /// # Errors
-/// For a word that is not a change, and without one; for a set of CPUs where they are not known.
+/// For a word that is not a change, and without one; for a set of CPUs where they are not known, and one that is not
+/// there.
 pub fn with(base: &Variant, words: &str, cpus: Option<&Cpus>) -> Result<Variant> {
     let mut variant = Variant { name: words.to_owned(), ..base.clone() };
     let (changes, program) = match words.find(SCX).filter(|at| *at == 0 || words[..*at].ends_with(',')) {
@@ -125,9 +126,16 @@ pub fn with(base: &Variant, words: &str, cpus: Option<&Cpus>) -> Result<Variant>
     };
     variant.scx = program.map(|program| Scx { command: program.to_owned(), hash: None }).or(variant.scx);
     let changes = changes.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let (mut of_cpus, is_number) = (None, |word: &str| word.chars().all(|c| c.is_ascii_digit() || c == '-'));
     for word in changes.clone() {
+        if let Some(cpus) = of_cpus.filter(|_| is_number(word)) {
+            let text = format!("commas separate changes, and CPUs have slashes between: {cpus}/{word}");
+            return Err(Error::input(text));
+        }
+        of_cpus = Some(word).filter(|word| word.starts_with(cpus::CPUS));
         let set = cpus::change(cpus, word)?;
         variant_words::change(&mut variant, set.as_deref().unwrap_or(word))?;
+        of_cpus.and(cpus).map_or(Ok(()), |cpus| cpus.check(&variant))?;
     }
     if program.is_none() && changes.count() == 0 {
         return Err(Error::input("no change is named").help("--try slice=1ms"));
@@ -162,6 +170,8 @@ mod tests {
         let both = with(&base, "policy=batch,NO_PLACE_LAG,scx=scx_mine -a 1,2", None).unwrap();
         assert_eq!((both.features.len(), both.scx.unwrap().command.as_str()), (1, "scx_mine -a 1,2"));
         assert!(with(&base, " ,", None).is_err());
+        let said = with(&base, "cpus=0-1,3,policy=batch", None).unwrap_err().to_string();
+        assert!(said.contains("cpus=0-1/3"), "{said}");
         let ground = Ground { version: Version::new(6, 12), schedulers: &[], cpus: None };
         let said = words(&["polcy".to_owned()], &ground).unwrap_err().to_string();
         assert!(said.contains("policy"), "{said}");

@@ -5,8 +5,9 @@
 
 use crate::ask::scx::is_object;
 use schedlab_base::{Error, Result};
+use schedlab_kernel::group::ROOT;
 use schedlab_kernel::policy::{EVERY_TASK, Policy};
-use schedlab_kernel::{AttrChange, GroupSpec, Variant};
+use schedlab_kernel::{AttrChange, Variant};
 use schedlab_native::exec::Attributes;
 use schedlab_native::settings::{Form as FileForm, Plan, Write};
 
@@ -36,7 +37,7 @@ pub fn profile(winner: &Variant, form: Form, about: &str, command: &str) -> Resu
     let writes = Plan::of(winner)?.writes;
     let attributes = Attributes {
         change: winner.tasks.get(EVERY_TASK).copied().unwrap_or_default(),
-        cpus: winner.groups.iter().find_map(GroupSpec::cpus_of_all).cloned(),
+        cpus: winner.groups.iter().find(|group| group.path == ROOT).and_then(|root| root.cpus.clone()),
         priority: None,
     };
     let scheduler = winner.scx.as_ref().map(|scx| scx.command.as_str());

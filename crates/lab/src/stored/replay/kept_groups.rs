@@ -91,7 +91,7 @@ fn kept_groups(found: &Findings) -> Result<Vec<KeptGroup>> {
     let changes: Vec<&str> = changes.map(|w| w.message.as_str()).collect();
     let one = |(path, files): (&str, BTreeMap<&str, &str>)| {
         let at = plain(path)?;
-        let changed = changes.iter().find(|words| words.contains(&format!("{path}: ")));
+        let changed = changes.iter().find(|words| words.starts_with(&format!("{path}: ")));
         Some(
             kept(at, &files, changed.map(|words| (*words).to_owned()))
                 .map_err(|e| e.context(format!("group {path}"))),
