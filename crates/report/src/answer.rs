@@ -334,7 +334,7 @@ mod tests {
             recorded,
             replayed: 3e6,
         };
-        let told = |verdict, is_baseline, recorded| {
+        let answered = |verdict, is_baseline, recorded| {
             let figures = vec![of("group./service.busy.p50", 3e6), of(OTHER, recorded)];
             let recorded = AsRecorded { figures, far_pct: 50.0, is_baseline };
             said_of(&[(P99, "better"), (OTHER, verdict)], 9.0, Some(&recorded))
@@ -342,9 +342,9 @@ mod tests {
         // The table's mean is 2 ms, that of the one run 3 ms.
         let doubt = "But of the others the replay is far from the recording, so their change may not hold: \
                      /batch.run_delay.mean 2.00ms (recorded 4.50ms).";
-        assert!(told("worse", true, 4.5e6).ends_with(doubt), "{}", told("worse", true, 4.5e6));
-        assert!(!told("worse", false, 4.5e6).contains("But"), "{}", told("worse", false, 4.5e6));
-        assert!(told("worse", false, 9e6).ends_with("3.00ms (recorded 9.00ms)."));
-        assert!(!told("unclear", true, 4.5e6).contains("But"), "it is not named");
+        assert!(answered("worse", true, 4.5e6).ends_with(doubt), "{}", answered("worse", true, 4.5e6));
+        assert!(!answered("worse", false, 4.5e6).contains("But"), "{}", answered("worse", false, 4.5e6));
+        assert!(answered("worse", false, 9e6).ends_with("3.00ms (recorded 9.00ms)."));
+        assert!(!answered("unclear", true, 4.5e6).contains("But"), "it is not named");
     }
 }

@@ -235,7 +235,7 @@ fn stored_runs_and_outputs_of_tools_are_added_once() {
     lab.write("cut.csv", &text[..text.len() - 3]);
     lab.says("gate cut.csv --add runs --commit abc", 2, &["cut.csv", "its last line does not end"]);
     assert_eq!(lab.text("cut.csv").len(), text.len() - 3);
-    // Comments are no head; a byte order mark is left out; a line end in a name is not the line's.
+    // A comment is not a head; a byte order mark is left out; a line end in a name does not end the line.
     for (begin, lines) in [("# ours\n\n", 6), (&*format!("\u{feff}{}\n", text.lines().next().unwrap()), 4)] {
         lab.write("begun.csv", begin);
         lab.ok("gate begun.csv --add runs --date 2026-03-01 --variant v6.5");

@@ -45,12 +45,12 @@ fn a_run_needs_nothing_else_its_group_and_limit_are_known_and_the_answer_is_a_se
     let lab = Lab::new();
     let run = recorded(&lab);
     let text = lab.ok(&format!("limits {run} -q"));
-    let told = unwrapped(&text);
+    let printed = unwrapped(&text);
     let parts =
         ["as-is 0.3", "half 0.15", "burst 0.3+0.3", "/web.busy.", "throttled", "/batch.", "simulated v6.12"];
-    assert!(parts.iter().all(|part| told.contains(part)), "{text}");
-    assert!(told.contains("Removing the limit helps: ") && told.contains("run_delay.mean"), "{text}");
-    assert!(told.contains("the replay under the limit as it is: "), "{text}");
+    assert!(parts.iter().all(|part| printed.contains(part)), "{text}");
+    assert!(printed.contains("Removing the limit helps: ") && printed.contains("run_delay.mean"), "{text}");
+    assert!(printed.contains("the replay under the limit as it is: "), "{text}");
     std::fs::create_dir(lab.path().join("kept")).unwrap();
     // All runs are found again, and the experiment is an ordinary one with its schedule beside it.
     lab.says(&format!("limits {run}"), 0, &["0 runs made, 50 found"]);
@@ -89,8 +89,8 @@ fn the_busy_periods_of_a_recording_are_its_metrics_too() {
     // Another tool's recording does not know groups: its tasks are named.
     lab.ok(&format!("trace {run} --format text -o web.txt"));
     lab.says("limits web.txt --limit 500m", 2, &["is a recording (ftrace)", "schedlab import web.txt"]);
-    let told = lab.json("import web.txt --kernel 6.12.1 --machine smp-2 --json");
-    let folder = told["folder"].as_str().unwrap();
+    let printed = lab.json("import web.txt --kernel 6.12.1 --machine smp-2 --json");
+    let folder = printed["folder"].as_str().unwrap();
     lab.says(
         &format!("limits {folder} --limit 500m"),
         2,
@@ -187,11 +187,11 @@ fn a_live_group_is_recorded_with_its_limit_and_answered_for() {
     if done.status.code() == Some(3) {
         return skipped(String::from_utf8_lossy(&done.stderr));
     }
-    let told: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    let folder = told["folder"].as_str().unwrap();
-    let said = told["groups"][0].as_str().unwrap();
-    assert!(said.contains("limit 0.1 CPUs") && said.contains("; throttled in "), "{told}");
-    assert_eq!(told["next"], format!("schedlab limits {folder}"));
+    let printed: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let folder = printed["folder"].as_str().unwrap();
+    let said = printed["groups"][0].as_str().unwrap();
+    assert!(said.contains("limit 0.1 CPUs") && said.contains("; throttled in "), "{printed}");
+    assert_eq!(printed["next"], format!("schedlab limits {folder}"));
     let text = lab.ok(&format!("limits {folder} --runs 2 -q"));
     assert!(text.contains("as-is 0.1") && unwrapped(&text).contains(&format!("{}.", group.path())), "{text}");
 }
@@ -201,8 +201,8 @@ fn of_several_recordings_in_a_cell_the_newest_is_taken_and_a_store_has_folders_t
     let lab = Lab::new();
     let run = recorded(&lab);
     lab.ok(&format!("trace {run} --format text -o web.txt"));
-    let told = lab.json("import web.txt --kernel 6.12.1 --machine smp-2 --json");
-    let folder = lab.path().join(told["folder"].as_str().unwrap());
+    let printed = lab.json("import web.txt --kernel 6.12.1 --machine smp-2 --json");
+    let folder = lab.path().join(printed["folder"].as_str().unwrap());
     let cell = folder.parent().unwrap();
     let older = cell.join("1");
     std::fs::create_dir(&older).unwrap();

@@ -103,7 +103,7 @@ fn sets_of_cpus_race_by_name_and_are_known_by_their_cpus() {
     for set in ["cpus=core", "cpus=llc", "cpus=6-7"] {
         assert!(raced.contains(&set), "{raced:?}");
     }
-    // A core's tasks can't leave it, and two sets of CPUs are no pair.
+    // A core's tasks can't leave it, and two sets of CPUs are not a pair.
     let core = found["race"].as_array().unwrap().iter().find(|one| one["setting"] == "cpus=core").unwrap();
     assert!(core["change_pct"][0].as_f64().unwrap() < -99.9, "{found}");
     assert!(!raced.iter().any(|name| name.matches("cpus=").count() > 1), "{raced:?}");
